@@ -1,0 +1,130 @@
+"""Making runs: the same few lines for a task from the stream, a submit and a continuation."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from messages import subjects
+from messages.agent import AgentSpec
+from messages.errors import BadTask, BusError, NotFound
+from messages.ledger import Create, Existing, Refused
+from messages.parts import JsonValue
+from messages.task import Accepted, Task
+from runtime.bus.port import Bus
+from runtime.clock import Clock, Ids
+from runtime.intake import Admitted, Trace
+from runtime.log import Level, Line, log
+from runtime.loop.start import first_entry
+from runtime.settings import Settings
+
+CREATE_S = 5.0
+
+
+class App(NamedTuple):
+    """What the gateway knows of the app and its surroundings."""
+
+    agents: Mapping[str, AgentSpec]
+    settings: Settings
+    clock: Clock
+    ids: Ids
+
+    def agent(self, name: str) -> AgentSpec:
+        """The agent of that name.
+
+        Raises:
+            NotFound: There is none.
+        """
+        spec = self.agents.get(name)
+        if spec is None:
+            raise NotFound("agent", name, hint=f"this app has: {', '.join(sorted(self.agents))}")
+        return spec
+
+
+class Sender(NamedTuple):
+    """For whom a run is made."""
+
+    tenant: str
+    principal: str
+
+
+class Birth(NamedTuple):
+    """What a run is born with beside its task."""
+
+    run_id: str
+    trace: Trace | None = None
+    continues: str | None = None
+
+
+class Runs:
+    """Creates runs through the checkpointer and says so to whoever might drive them."""
+
+    def __init__(self, bus: Bus, app: App) -> None:
+        self._bus = bus
+        self._app = app
+
+    async def create(
+        self, sender: Sender, task: Task, admitted: Admitted, birth: Birth
+    ) -> Accepted:
+        """Make the run durable; the same id again is the same run.
+
+        Raises:
+            BadTask: The ledger does not take it.
+            BusError, StorageError, RemoteFailure: The ledger did not answer; ask again.
+        """
+        spec, scopes, limits = admitted
+        trace = birth.trace
+        events, summary = first_entry(
+            spec,
+            tenant=sender.tenant,
+            run_id=birth.run_id,
+            principal=sender.principal,
+            scopes=scopes,
+            goal=task.goal,
+            inputs=task.inputs,
+            labels=task.labels,
+            limits=limits,
+            trace_id=trace.trace_id if trace else self._app.ids.new_id("trace"),
+            traceparent=trace.traceparent if trace else None,
+            now=self._app.clock.now(),
+            reply_to=task.reply_to,
+            continues=birth.continues,
+        )
+        answer = await self._bus.ask(
+            Create(
+                tenant=sender.tenant,
+                run_id=birth.run_id,
+                append_id=self._app.ids.new_id("apd"),
+                events=events,
+                summary=summary,
+            ),
+            deadline_s=CREATE_S,
+        )
+        if isinstance(answer, Refused):
+            raise BadTask(answer.message or answer.why)
+        is_existing = isinstance(answer, Existing)
+        if not is_existing:
+            log(Line.RUN_CREATED, run_id=birth.run_id, tenant=sender.tenant, agent=spec.name)
+        await self.wake(sender.tenant, birth.run_id)
+        return Accepted(run_id=birth.run_id, existing=is_existing)
+
+    async def wake(self, tenant: str, run_id: str) -> None:
+        """Hint that a run wants a drive; whoever asks Due finds it anyway."""
+        await self._hint(subjects.wake(tenant, run_id))
+
+    async def nudge(self, tenant: str, run_id: str) -> None:
+        """Hint that a signal is stored: to a live owner, and to whoever may take the run."""
+        await self._hint(subjects.signal(tenant, run_id))
+        await self._hint(subjects.wake(tenant, run_id))
+
+    async def _hint(self, subject: str) -> None:
+        try:
+            await self._bus.publish(subject, b"")
+        except BusError as error:
+            log(Line.BUS_ERROR, Level.DEBUG, subject=subject, code=error.code)
+
+
+def inputs_of_continuation(
+    inputs: dict[str, JsonValue], question: str, answer: JsonValue, *, run_id: str, summary: str
+) -> dict[str, JsonValue]:
+    """What a run that goes on from an answered one is given beside the first one's inputs."""
+    before = {"run_id": run_id, "question": question, "answer": answer, "done": summary}
+    return {**inputs, "continued": before}

@@ -1,0 +1,1 @@
+"""Driving runs, one directive at a time."""

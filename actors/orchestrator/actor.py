@@ -1,0 +1,288 @@
+"""The hub: takes runs that want a drive and drives them, one directive at a time."""
+
+from collections.abc import Mapping
+
+import anyio
+from anyio.abc import TaskGroup
+
+from actors.orchestrator.drive import Drive
+from actors.orchestrator.pen import Lost, Pen
+from actors.orchestrator.report import Reporter, publish_result
+from messages import events as e
+from messages import subjects
+from messages.agent import AgentSpec
+from messages.errors import BadIdentifier, TreadleError
+from messages.ledger import Due, DueRuns, Entry, Load, Loaded, Renew, Take, Taken
+from messages.status import Reason, Status
+from runtime.asking import Asking, GiveUp
+from runtime.bus.port import Bus, Delivery
+from runtime.clock import Clock, Ids
+from runtime.log import Level, Line, describe, log, scope
+from runtime.loop import directives as d
+from runtime.loop.evolve import fold
+from runtime.settings import Runtime
+from runtime.supervisor import ChildSpec, Phase
+
+RunKey = tuple[str, str]
+
+_PUBLISHES = 8
+"""Results published at a time."""
+
+
+class Orchestrator:
+    """Drives runs.
+
+    Receives: wakes (hints, as a queue group), signals of runs it owns, and what Due lists.
+    Guarantees: one drive per run in this process; a run is driven only under a take of the ledger;
+    losing every hint costs a second, never a run.
+    """
+
+    role = "orchestrator"
+
+    def __init__(  # noqa: PLR0913 - what driving takes
+        self,
+        bus: Bus,
+        agents: Mapping[str, AgentSpec],
+        asking: Asking,
+        clock: Clock,
+        ids: Ids,
+        times: Runtime,
+        *,
+        process: str,
+    ) -> None:
+        """Args: agents: as data; process: this process's id, new at every start."""
+        self._bus = bus
+        self._agents = agents
+        self._asking = asking
+        self._clock = clock
+        self._ids = ids
+        self._times = times
+        self._process = process
+        self._reporter = Reporter(bus)
+        self._driving: dict[RunKey, Drive | None] = {}
+        self._publishing: set[RunKey] = set()
+        self._is_draining = False
+        self._is_idle = anyio.Event()
+
+    # ------------------------------------------------------------------ lifecycle
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            await self._renew()
+            tasks.start_soon(self._renew_forever)
+            tasks.start_soon(self._follow_wakes, tasks)
+            tasks.start_soon(self._follow_signals)
+            tasks.start_soon(self._sweep_forever, tasks)
+
+    async def drain(self, phase: Phase) -> None:
+        """Take nothing new, let drives reach their next directive, give every run back."""
+        match phase:
+            case Phase.STOP_TAKING:
+                self._is_draining = True
+                for drive in self._driving.values():
+                    if drive is not None:
+                        drive.is_draining = True
+            case Phase.FINISH:
+                while self._driving:
+                    self._is_idle = anyio.Event()
+                    await self._is_idle.wait()
+            case Phase.RELEASE:
+                with anyio.CancelScope(shield=True), anyio.move_on_after(2.0):
+                    await self._asking.bus.ask(Renew(process=self._process, lease_s=0))
+            case Phase.CLOSE:
+                pass
+
+    async def _renew_forever(self) -> None:
+        while True:
+            await self._clock.sleep(self._times.lease_s / 4)
+            await self._renew()
+
+    async def _renew(self) -> None:
+        try:
+            _ = await self._asking.again(
+                Renew(process=self._process, lease_s=self._times.lease_s),
+                deadline_s=self._times.lease_s / 2,
+            )
+        except GiveUp as error:
+            log(Line.ASK_FAILED, Level.WARNING, **describe(error.cause))
+
+    # ------------------------------------------------------------------ what wants a drive
+    async def _follow_wakes(self, tasks: TaskGroup) -> None:
+        async with self._bus.subscribe(
+            f"{subjects.ROOT}.wakes.*.*", queue=self.role
+        ) as deliveries:
+            async for delivery in deliveries:
+                key = _run_of(delivery)
+                if key is not None:
+                    self._start(tasks, key)
+
+    async def _follow_signals(self) -> None:
+        """A signal reaches a live owner at once: a model call is cut short, a sleep is not."""
+        async with self._bus.subscribe(f"{subjects.ROOT}.signals.*.*") as deliveries:
+            async for delivery in deliveries:
+                key = _run_of(delivery)
+                drive = self._driving.get(key) if key is not None else None
+                if drive is not None:
+                    drive.thinking.fire()
+
+    async def _sweep_forever(self, tasks: TaskGroup) -> None:
+        while True:
+            try:
+                await self._sweep(tasks)
+            except (GiveUp, TreadleError) as error:
+                cause = error.cause if isinstance(error, GiveUp) else error
+                log(Line.ASK_FAILED, Level.WARNING, **describe(cause))
+            await self._clock.sleep(self._times.due_s)
+
+    async def _sweep(self, tasks: TaskGroup) -> None:
+        free = self._times.slots - len(self._driving)
+        if free <= 0 or self._is_draining:
+            return
+        due = await self._asking.bus.ask(
+            Due(
+                process=self._process,
+                limit=free,
+                driving=tuple(f"{tenant}/{run_id}" for tenant, run_id in self._driving),
+                stream=await self._bus.stream_created(subjects.RESULTS_STREAM),
+            )
+        )
+        if not isinstance(due, DueRuns):
+            return
+        for run in due.runs:
+            key = (run.tenant, run.run_id)
+            if run.need == "drive":
+                self._start(tasks, key)
+            elif key not in self._publishing and len(self._publishing) < _PUBLISHES:
+                self._publishing.add(key)
+                tasks.start_soon(self._publish, key)
+
+    def _start(self, tasks: TaskGroup, key: RunKey) -> None:
+        is_full = len(self._driving) >= self._times.slots
+        if self._is_draining or is_full or key in self._driving:
+            return
+        self._driving[key] = None
+        tasks.start_soon(self._take_and_drive, key)
+
+    # ------------------------------------------------------------------ one run
+    async def _take_and_drive(self, key: RunKey) -> None:
+        with scope(tenant=key[0], run_id=key[1]):
+            try:
+                await self._drive(key)
+            except Lost:
+                log(Line.RUN_LOST)
+            except GiveUp as error:
+                log(Line.ASK_FAILED, Level.WARNING, **describe(error.cause))
+            except TreadleError as error:
+                log(Line.ASK_FAILED, Level.ERROR, **describe(error))
+            finally:
+                _ = self._driving.pop(key, None)
+                if not self._driving:
+                    self._is_idle.set()
+
+    async def _drive(self, key: RunKey) -> None:
+        take_id = self._ids.new_id("take")
+        taken = await self._asking.again(
+            Take(tenant=key[0], run_id=key[1], process=self._process, take_id=take_id)
+        )
+        if not isinstance(taken, Taken):
+            return
+        log(Line.RUN_TAKEN, version=taken.version)
+        entries = await self._all_entries(key, taken)
+        state = fold(entries)
+        agent = self._agents.get(state.agent)
+        pen = Pen(
+            asker=self._asking,
+            clock=self._clock,
+            ids=self._ids,
+            process=self._process,
+            take_id=take_id,
+            state=state,
+            taken=taken,
+            tail=entries[-3:],
+        )
+        drive = Drive(
+            pen=pen,
+            agent=agent or AgentSpec(name=state.agent, code="", model="", instructions=""),
+            asker=self._asking,
+            reporter=self._reporter,
+            clock=self._clock,
+            ids=self._ids,
+            times=self._times,
+            process=self._process,
+            deaths=taken.deaths,
+        )
+        drive.is_draining = self._is_draining
+        self._driving[key] = drive
+        if agent is None:
+            _ = await drive.finish(
+                d.Finish(
+                    status=Status.FAILED,
+                    reason=Reason.AGENT_CHANGED,
+                    why=f"no agent is called {state.agent} any more",
+                )
+            )
+        else:
+            await drive.run()
+        if drive.pen.state.status.is_terminal:
+            log(
+                Line.RUN_FINISHED,
+                status=drive.pen.state.status.value,
+                reason=drive.pen.state.reason,
+                steps=drive.pen.state.step_count,
+                tokens=drive.pen.state.usage.tokens,
+            )
+            await publish_result(self._bus, self._asking, drive.pen.state, _reply_to(entries))
+
+    async def _all_entries(self, key: RunKey, taken: Taken) -> list[Entry]:
+        entries = list(taken.entries)
+        while not entries or entries[-1].version < taken.version:
+            after = entries[-1].version if entries else -1
+            loaded = await self._asking.again(
+                Load(tenant=key[0], run_id=key[1], after=after, upto=taken.version)
+            )
+            if not isinstance(loaded, Loaded) or not loaded.entries:
+                raise Lost
+            entries.extend(loaded.entries)
+        return entries
+
+    async def _publish(self, key: RunKey) -> None:
+        """Publish the result of a run that ended elsewhere, or into a stream that is gone."""
+        with scope(tenant=key[0], run_id=key[1]):
+            try:
+                loaded = await self._asking.again(Load(tenant=key[0], run_id=key[1]))
+                if not isinstance(loaded, Loaded):
+                    return
+                entries = list(loaded.entries)
+                while loaded.is_partial and loaded.entries:
+                    after = entries[-1].version
+                    loaded = await self._asking.again(
+                        Load(tenant=key[0], run_id=key[1], after=after)
+                    )
+                    if not isinstance(loaded, Loaded):
+                        return
+                    entries.extend(loaded.entries)
+                state = fold(entries)
+                await publish_result(self._bus, self._asking, state, _reply_to(entries))
+            except (GiveUp, TreadleError) as error:
+                cause = error.cause if isinstance(error, GiveUp) else error
+                log(Line.ASK_FAILED, Level.WARNING, **describe(cause))
+            finally:
+                self._publishing.discard(key)
+
+    @property
+    def spec(self) -> ChildSpec:
+        """How the supervisor runs it."""
+        return ChildSpec(name=self.role, run=self.run, drain=self.drain)
+
+
+def _run_of(delivery: Delivery) -> RunKey | None:
+    try:
+        return subjects.parse_run(delivery.subject)
+    except BadIdentifier as error:
+        log(Line.BAD_MESSAGE, Level.WARNING, **describe(error))
+        return None
+
+
+def _reply_to(entries: list[Entry]) -> str | None:
+    created = entries[0].events[0]
+    return created.reply_to if isinstance(created, e.RunCreated) else None

@@ -1,0 +1,277 @@
+"""The pen of a drive: events that are known but not yet durable, and when they become so.
+
+It holds the folded state including what is buffered, so that the next directive is always read off
+everything that is known, and the state as committed, from which the buffer can be told again when
+the ledger refuses a part of it. The ledger's answers are the only source of versions and of time.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from runtime.asking import Asking
+from messages import events as e
+from messages.events import AnyEvent
+from messages.ledger import (
+    Append,
+    Committed,
+    Conflicted,
+    Entry,
+    KeysTaken,
+    Load,
+    Loaded,
+    Missing,
+    RunEnded,
+    Signal,
+    Stale,
+    Taken,
+    TakenKey,
+)
+from messages.parts import Amount, Problem
+from messages.state import LoopState
+from runtime.clock import Clock, Ids
+from runtime.loop import evolve as loop
+from runtime.loop.directives import Moment
+from runtime.loop.summary import summarise
+
+_APPEND_TRIES = 8
+_TAIL = 3
+"""A step writes at most this many entries, so a planner that served the last one need not load."""
+
+
+class Lost(Exception):
+    """The run is not ours any more: another history was written, or it has ended."""
+
+
+class Reloaded(Exception):
+    """What was buffered no longer holds; it was dropped and the state read again."""
+
+
+class Pen:
+    """The one writer of a run during one take."""
+
+    def __init__(  # noqa: PLR0913 - a pen belongs to one take of one run in one process
+        self,
+        *,
+        asker: Asking,
+        clock: Clock,
+        ids: Ids,
+        process: str,
+        take_id: str,
+        state: LoopState,
+        taken: Taken,
+        tail: Iterable[Entry],
+    ) -> None:
+        """Start from what Take answered, folded into ``state``."""
+        self.state = state
+        self.take_id = take_id
+        self._asker = asker
+        self._clock = clock
+        self._ids = ids
+        self._process = process
+        self._base = state
+        self._events: list[AnyEvent] = []
+        self._named: set[int] = set()
+        self.signals: tuple[Signal, ...] = taken.signals
+        self.is_held = False
+        self._ledger_now = taken.now
+        self._read_at = self._stretch_from = clock.monotonic()
+        self._written: list[Entry] = []
+        self._tail: deque[Entry] = deque(tail, maxlen=_TAIL)
+        self.may_use_reservation = state.reservation is not None and taken.is_clean
+        if state.reservation is not None and not taken.is_clean:
+            self.lose_step("its owner was lost")
+
+    # ------------------------------------------------------------------ time and signals
+    def now(self) -> float:
+        """The ledger's clock, as far as this process can know it."""
+        return self._ledger_now + (self._clock.monotonic() - self._read_at)
+
+    def moment(self) -> Moment:
+        """What is pending from outside, for the next decision."""
+        pending = [s for s in self.signals if s.id not in self._named]
+        control = [s for s in pending if s.kind in {"pause", "resume"}]
+        last = control[-1] if control else None
+        return Moment(
+            at=self.now(),
+            stretch_s=self._clock.monotonic() - self._stretch_from,
+            cancel=next((s for s in pending if s.kind == "cancel"), None),
+            pause=last if last and last.kind == "pause" else None,
+            is_resumed=last is not None and last.kind == "resume",
+            is_held=self.is_held,
+            take_id=self.take_id,
+        )
+
+    def pending(self) -> tuple[Signal, ...]:
+        """Signals that no event has dealt with yet."""
+        return tuple(s for s in self.signals if s.id not in self._named)
+
+    def name(self, signals: Iterable[Signal]) -> None:
+        """The next entry deals with these."""
+        self._named.update(signal.id for signal in signals)
+
+    # ------------------------------------------------------------------ events
+    def add(self, *events: AnyEvent) -> None:
+        """Note facts; they are durable only after ``flush``."""
+        for event in events:
+            self.state = loop.evolve(self.state, event)
+            self._events.append(event)
+
+    def lose_step(self, why: str, *, charged: Amount | None = None) -> None:
+        """The open reservation counts as used."""
+        open_ = self.state.reservation
+        if open_ is None:
+            return
+        self.may_use_reservation = False
+        self.add(e.StepLost(step=open_.step, charged=charged or open_.most, why=why))
+
+    @property
+    def buffered(self) -> tuple[AnyEvent, ...]:
+        """What is known and not durable yet."""
+        return tuple(self._events)
+
+    @property
+    def tail(self) -> tuple[Entry, ...]:
+        """The newest entries, for actors that cache the journal."""
+        return tuple(self._tail)
+
+    def take_written(self) -> list[Entry]:
+        """What has become durable since the last call."""
+        written, self._written = self._written, []
+        return written
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something is not durable yet."""
+        return bool(self._events or self._named)
+
+    @property
+    def releases_cleanly(self) -> bool:
+        """The reservation open in the ledger was usable by this take and is unused."""
+        return self._base.reservation is None or (
+            self.may_use_reservation and self.state.reservation == self._base.reservation
+        )
+
+    # ------------------------------------------------------------------ durability
+    async def flush(self) -> None:
+        """Append what is buffered as one entry.
+
+        Raises:
+            Lost: somebody else wrote, or the run has ended.
+            Reloaded: an event no longer holds; the buffer is gone.
+            TreadleError: the ledger does not answer; nothing is known to be written.
+        """
+        append_id = self._ids.new_id("app")
+        for _ in range(_APPEND_TRIES):
+            append = self._append(append_id)
+            answer = await self._asker.ledger(append)
+            match answer:
+                case Committed():
+                    self._committed(answer, append.active_s)
+                    return
+                case KeysTaken():
+                    self._without(answer.keys)
+                    append_id = self._ids.new_id("app")
+                case Stale():
+                    await self._reload()
+                case Conflicted() | RunEnded() | Missing():
+                    raise Lost
+        raise Lost
+
+    def _append(self, append_id: str) -> Append:
+        state = self.state
+        return Append(
+            tenant=state.tenant,
+            run_id=state.run_id,
+            version=self._base.version + 1,
+            append_id=append_id,
+            prev_hash=self._base.head_hash,
+            process=self._process,
+            take_id=self.take_id,
+            active_s=round(self._clock.monotonic() - self._stretch_from, 6),
+            events=tuple(self._events),
+            summary=summarise(state),
+            named=tuple(sorted(self._named)),
+        )
+
+    def _committed(self, answer: Committed, stretch: float) -> None:
+        if any(isinstance(event, e.StepReserved) for event in self._events):
+            self.may_use_reservation = True
+        entry = Entry(
+            tenant=self.state.tenant,
+            run_id=self.state.run_id,
+            version=answer.version,
+            append_id="",
+            at=answer.now,
+            active_s=stretch,
+            prev_hash=self._base.head_hash,
+            hash=answer.hash,
+            events=tuple(self._events),
+        )
+        self._written.append(entry)
+        self._tail.append(entry)
+        self.state = loop.seal(self.state, answer.version, answer.hash, answer.now, stretch)
+        self._base = self.state
+        self._events = []
+        self._named = set()
+        self.signals = answer.signals
+        self.is_held = answer.is_held
+        self._read(answer.now)
+        self._stretch_from += stretch
+
+    def _read(self, ledger_now: float) -> None:
+        self._ledger_now = ledger_now
+        self._read_at = self._clock.monotonic()
+
+    def _without(self, keys: tuple[TakenKey, ...]) -> None:
+        """Tell the buffer again, each call whose key is taken with its observation instead."""
+        taken = {key.key: key for key in keys}
+        events, self._events, self.state = self._events, [], self._base
+        for event in events:
+            if isinstance(event, e.Intended) and event.key in taken:
+                self.add(_observation(self.state, event, taken[event.key]))
+            else:
+                self.add(event)
+
+    async def _reload(self) -> None:
+        await self.read_signals()
+        self._events, self._named, self.state = [], set(), self._base
+        raise Reloaded
+
+    async def read_signals(self) -> None:
+        """Ask the ledger what is pending now.
+
+        Raises:
+            Lost: the journal has grown without us, or the run is gone.
+        """
+        state = self._base
+        answer = await self._asker.ledger(
+            Load(tenant=state.tenant, run_id=state.run_id, after=state.version)
+        )
+        if not isinstance(answer, Loaded) or answer.row.version != state.version:
+            raise Lost
+        self.signals = answer.signals
+        self._read(answer.now)
+
+
+def _observation(state: LoopState, event: e.Intended, taken: TakenKey) -> e.Observed:
+    """What a call is told whose key is taken (DESIGN.md section 6: nobody waits for a key)."""
+    if taken.state == "done":
+        evidence = taken.evidence
+        if evidence is not None:
+            evidence = replace(evidence, id=state.next_evidence_id)
+        return e.Observed(step=event.step, ordinal=event.ordinal, kind="ok", evidence=evidence)
+    if taken.state == "busy":
+        problem = Problem(
+            code="KEY_BUSY",
+            message=f"The same action ({event.key}) is in flight or of unknown outcome in"
+            f" run {taken.run_id}; it was not started again.",
+        )
+    else:
+        problem = Problem(
+            code="KEY_MISMATCH",
+            message=f"Key {event.key} was used with other arguments by run {taken.run_id}.",
+            hint="The action of that key is fixed; propose another action.",
+        )
+    return e.Observed(step=event.step, ordinal=event.ordinal, kind="refused", problem=problem)

@@ -1,0 +1,159 @@
+"""Steps 2 and 3: render the state and ask the model, once, within what is reserved."""
+
+from collections.abc import Mapping
+
+import anyio
+
+from messages.agent import AgentSpec
+from messages.base import Message, Request
+from messages.canon import digest
+from messages.decision import Decide, Decision, ModelFailed, NeedsReservation
+from messages.errors import ModelError, NotFound
+from messages.events import Decided, Recipe
+from messages.parts import Amount, Attempt, JsonValue, Problem, Usage
+from messages.status import Reason
+from runtime.actor import Actor
+from runtime.asking import Asking
+from runtime.bus.port import Bus, Work
+from runtime.clock import Clock
+from runtime.journal import JournalCache
+from runtime.loop.budget import MIN_OUTPUT_TOKENS, STEP_OVERHEAD_BYTES, cost_bound
+from runtime.model.port import Model, ModelAnswer
+from runtime.model.render import (
+    Conversation,
+    fold_conversation,
+    input_size,
+    request_of,
+    tools_of,
+)
+
+_END_REASONS = {"refused": Reason.REFUSED, "retry_after": Reason.MODEL_UNAVAILABLE}
+
+
+class Planner(Actor):
+    """Owns the model.
+
+    Receives: Decide.
+    Replies: Decision; NeedsReservation, without having asked; ModelFailed.
+    Guarantees: the model is asked at most once per reservation, and never for more than it covers.
+    """
+
+    role = "planner"
+
+    def __init__(  # noqa: PLR0913 - what a planner works with
+        self,
+        bus: Bus,
+        agents: Mapping[str, AgentSpec],
+        models: Mapping[str, Model],
+        asking: Asking,
+        clock: Clock,
+        *,
+        grace_s: float,
+    ) -> None:
+        """Args: agents, models: by the agent's name; asking: for the journal; clock: durations."""
+        super().__init__(bus, grace_s=grace_s)
+        self._agents = agents
+        self._models = models
+        self._clock = clock
+        self._tools = {name: tools_of(agent) for name, agent in agents.items()}
+        self._recipes = {name: _recipe(agent, self._tools[name]) for name, agent in agents.items()}
+        self._talks: JournalCache[Conversation] = JournalCache(
+            asking, fold_conversation, lambda talk: talk.state.version
+        )
+
+    async def handle(self, request: Request[object], work: Work) -> Message:
+        """Answer one Decide."""
+        if not isinstance(request, Decide):
+            raise NotFound("verb", f"planner.{request.verb}")
+        agent = self._agents.get(request.agent)
+        if agent is None:
+            raise NotFound("agent", request.agent)
+        talk = await self._talks.at(request.tenant, request.run_id, request.version, request.tail)
+        wider = _wider(talk, agent, request)
+        if wider is not None:
+            return wider
+        work.beat("asking the model")
+        return await self._attempt(talk, agent, request, work)
+
+    async def _attempt(
+        self, talk: Conversation, agent: AgentSpec, request: Decide, work: Work
+    ) -> Decision | ModelFailed:
+        reservation = request.reservation
+        sent = request_of(talk, agent, self._tools[agent.name], reservation)
+        started_at, started = self._clock.now(), self._clock.monotonic()
+        try:
+            with anyio.fail_after(max(work.seconds_left - 1.0, 0.1)):
+                answer = await self._models[agent.name].attempt(sent)
+        except (ModelError, TimeoutError) as error:
+            duration_s = self._clock.monotonic() - started
+            return _failed(error, request, started_at, duration_s)
+        decided = _decided(answer, agent, request)
+        return Decision(
+            decided=Decided(
+                step=reservation.step,
+                content=answer.content,
+                stop_reason=answer.stop_reason,
+                usage=decided[0],
+                is_usage_reported=answer.usage is not None,
+                charged=decided[1],
+                price_date=agent.price.date if agent.price else "",
+                model=answer.model,
+                parameters={**answer.parameters, "max_tokens": sent.max_output_tokens},
+                request_id=answer.request_id,
+                started_at=started_at,
+                duration_s=round(self._clock.monotonic() - started, 6),
+                recipe=self._recipes[agent.name],
+            )
+        )
+
+
+def _recipe(agent: AgentSpec, tools: tuple[dict[str, JsonValue], ...]) -> Recipe:
+    return Recipe(
+        agent_code=agent.code, instructions=digest(agent.instructions), tools=digest(tools)
+    )
+
+
+def _wider(talk: Conversation, agent: AgentSpec, request: Decide) -> NeedsReservation | None:
+    """The reservation that the input really needs, if the open one does not cover it."""
+    reservation = request.reservation
+    if reservation.is_final:
+        return None  # rendered to fit
+    needed = input_size(talk, agent) + STEP_OVERHEAD_BYTES
+    if needed + reservation.output_tokens <= reservation.most.tokens:
+        return None
+    output = max(reservation.output_tokens, MIN_OUTPUT_TOKENS)
+    return NeedsReservation(
+        most=Amount(
+            tokens=needed + output,
+            cost_microusd=max(cost_bound(agent, needed, output), reservation.most.cost_microusd),
+        ),
+        output_tokens=output,
+    )
+
+
+def _decided(answer: ModelAnswer, agent: AgentSpec, request: Decide) -> tuple[Usage, Amount]:
+    """Reported usage and what is charged; what is not reported is charged at the reservation."""
+    usage = answer.usage
+    if usage is None or min(usage.input_tokens, usage.output_tokens) < 0:
+        return Usage(), request.reservation.most
+    cost = agent.price.cost(usage) if agent.price else 0
+    return usage, Amount(tokens=usage.tokens, cost_microusd=cost)
+
+
+def _failed(
+    error: ModelError | TimeoutError, request: Decide, started_at: float, duration_s: float
+) -> ModelFailed:
+    reason = error.reason if isinstance(error, ModelError) else "model_unavailable"
+    message = str(error) or "the model did not answer in time"
+    attempt = Attempt(
+        request_id="",
+        started_at=started_at,
+        duration_s=duration_s,
+        error=Problem(code=reason.upper(), message=message),
+    )
+    return ModelFailed(
+        reason=_END_REASONS.get(reason, Reason.MODEL_UNAVAILABLE),
+        message=message,
+        charged=request.reservation.most,
+        attempts=(attempt,),
+    )

@@ -1,0 +1,1 @@
+"""Typed messages and subjects: the wire contract, without behaviour or I/O."""

@@ -1,0 +1,146 @@
+"""The public request/reply API on ``treadle.api.<tenant>.<principal>.<verb>``: plain JSON.
+
+Every reply is an object with ``"v": 1``; a refusal is ``{"v": 1, "error": {code, message, hint,
+retryable}}``. ``VERBS`` is the list; the gateway serves it, ``treadle.Client`` and the command line
+speak it.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from messages.parts import JsonValue
+from messages.task import TaskLimits
+
+
+class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request body; unknown fields are refused so that a typing mistake is not silent."""
+
+
+class Submit(_Body, kw_only=True):
+    """verb submit -> {v, run_id, existing}, once the run is durable."""
+
+    agent: str
+    goal: str
+    inputs: dict[str, JsonValue] = {}
+    run_id: str | None = None
+    limits: TaskLimits = TaskLimits()
+    labels: dict[str, str] = {}
+
+
+class Show(_Body, kw_only=True):
+    """verb show -> the object of ``show RUN -o json`` (CONTRACT.md section 2)."""
+
+    run_id: str
+    at: int | None = None
+
+
+class ListRuns(_Body, kw_only=True):
+    """verb list -> {v, runs: [{run_id, agent, status, reason, step_count, …}]}."""
+
+    status: str | None = None
+    agent: str | None = None
+    labels: dict[str, str] = {}
+    since: float | None = None
+    """Seconds back from now."""
+    limit: int = 50
+
+
+class Events(_Body, kw_only=True):
+    """verb events -> {v, events: [{v, run_id, version, at, kind, step, …}], version, terminal}."""
+
+    run_id: str
+    after: int = -1
+    """Entries with a higher version than this."""
+
+
+class Approvals(_Body, kw_only=True):
+    """verb approvals -> {v, approvals: [...]}; with ids: those, with the package shown."""
+
+    ids: list[str] = []
+
+
+class Decide(_Body, kw_only=True):
+    """verbs approve and deny -> {v, approval}."""
+
+    approval_id: str
+    action: str = ""
+    """Hash the person saw, 12 hex digits or more."""
+    reason: str = ""
+
+
+class Cancel(_Body, kw_only=True):
+    """verb cancel -> {v, run_id}."""
+
+    run_id: str
+    reason: str = ""
+
+
+class Control(_Body, kw_only=True):
+    """verbs pause and resume -> {v}; a run, or an agent, or everything."""
+
+    run_id: str | None = None
+    agent: str | None = None
+    is_all: bool = False
+    reason: str = ""
+
+
+class Effects(_Body, kw_only=True):
+    """verb effects -> {v, effects: [...]}; with a key: that one, with its whole chain."""
+
+    key: str | None = None
+    run_id: str | None = None
+    unresolved: bool = False
+    limit: int = 100
+
+
+class Answer(_Body, kw_only=True):
+    """verb answer -> {v, run_id, question_id}."""
+
+    run_id: str
+    question_id: str | None = None
+    answer: JsonValue
+
+
+class Empty(_Body, kw_only=True):
+    """verbs agents, tools, ping -> {v, …}."""
+
+
+VERBS: dict[str, type[_Body]] = {
+    "submit": Submit,
+    "show": Show,
+    "list": ListRuns,
+    "events": Events,
+    "approvals": Approvals,
+    "approve": Decide,
+    "deny": Decide,
+    "answer": Answer,
+    "cancel": Cancel,
+    "pause": Control,
+    "resume": Control,
+    "effects": Effects,
+    "agents": Empty,
+    "tools": Empty,
+    "ping": Empty,
+}
+
+PERSONAL: frozenset[str] = frozenset({"approve", "deny", "answer"})
+"""Verbs that need the person's own credential."""
+
+Reply = dict[str, Any]
+
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What a refusal says."""
+
+    code: str
+    message: str
+    hint: str = ""
+    retryable: bool = False
+
+
+class ErrorReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A refusal."""
+
+    v: Literal[1] = 1
+    error: ErrorBody

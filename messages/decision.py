@@ -1,0 +1,48 @@
+"""What the planner is asked and answers."""
+
+from messages.base import Message, Request
+from messages.events.step import Decided
+from messages.ledger import Entry
+from messages.parts import Amount, Attempt, Reservation
+
+
+class Decision(Message, kw_only=True, tag="decision/1"):
+    """The model answered within the reservation (or above it, which the event then says)."""
+
+    decided: Decided
+
+
+class NeedsReservation(Message, kw_only=True, tag="needs-reservation/1"):
+    """The model was not asked: the input, or one more attempt, costs up to this much in all."""
+
+    most: Amount
+    output_tokens: int
+
+
+class ModelFailed(Message, kw_only=True, tag="model-failed/1"):
+    """No decision came; what was tried is paid for."""
+
+    reason: str
+    """A word of ``messages.status.Reason`` that says how the run ends, such as unpriced_model."""
+    message: str
+    charged: Amount = Amount()
+    attempts: tuple[Attempt, ...] = ()
+    retry_after_s: float | None = None
+
+
+class Decide(
+    Request[Decision | NeedsReservation | ModelFailed], kw_only=True, tag="decide/1"
+):
+    """Render the run's state and ask the model once."""
+
+    role = "planner"
+    verb = "decide"
+
+    tenant: str
+    run_id: str
+    agent: str
+    version: int
+    """The journal is durable up to here; the planner loads what it misses."""
+    tail: tuple[Entry, ...] = ()
+    """The newest entries, so that a planner that served the run before need not load."""
+    reservation: Reservation

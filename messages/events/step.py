@@ -1,0 +1,120 @@
+"""Events of one step: reserved, decided, validated, assessed."""
+
+from typing import Literal
+
+from messages.base import Event, Part, Timestamp
+from messages.parts import Action, Amount, Attempt, Block, JsonValue, Problem, Reservation, Usage
+
+FlagKind = Literal["repeated_action", "no_state_change", "oscillation", "near_duplicate"]
+
+
+class StepReserved(Event, kw_only=True, tag="step-reserved/1"):
+    """The next step is paid for; also written to widen an open reservation of the same step."""
+
+    reservation: Reservation
+
+
+class StepLost(Event, kw_only=True, tag="step-lost/1"):
+    """A reserved step produced no decision that is known; it counts as used."""
+
+    step: int
+    charged: Amount
+    why: str
+    attempts: tuple[Attempt, ...] = ()
+
+
+class Recipe(Part, kw_only=True):
+    """What the model input was made of, enough to render it again."""
+
+    agent_code: str = ""
+    instructions: str = ""
+    """SHA-256."""
+    tools: str = ""
+    """SHA-256 of the tool schemas sent."""
+    first_version: int = 0
+    """Cut point: the conversation starts at this entry."""
+
+
+class Decided(Event, kw_only=True, tag="decided/1"):
+    """The model answered; the answer is a proposal and nothing more."""
+
+    step: int
+    content: tuple[Block, ...]
+    """Exactly as received."""
+    stop_reason: str
+    usage: Usage
+    is_usage_reported: bool = True
+    """False: the provider said nothing and the reservation was charged."""
+    charged: Amount
+    price_date: str = ""
+    model: str
+    parameters: dict[str, JsonValue] = {}
+    request_id: str = ""
+    attempts: tuple[Attempt, ...] = ()
+    started_at: Timestamp
+    duration_s: float = 0.0
+    recipe: Recipe = Recipe()
+
+
+class Consulted(Event, kw_only=True, tag="consulted/1"):
+    """Another role than the decider asked a model: it spends, it is no step."""
+
+    purpose: str
+    usage: Usage
+    charged: Amount
+    model: str
+    price_date: str = ""
+    duration_s: float = 0.0
+
+
+class ProposalRejected(Event, kw_only=True, tag="proposal-rejected/1"):
+    """The proposal, or one call of it, is not well-formed."""
+
+    step: int
+    ordinal: int | None = None
+    """None: the whole proposal."""
+    problem: Problem
+
+
+class Accepted(Event, kw_only=True, tag="accepted/1"):
+    """These calls are well-formed; from here on the canonical action is what counts."""
+
+    step: int
+    actions: tuple[Action, ...]
+
+
+class ProgressFlagged(Event, kw_only=True, tag="progress-flagged/1"):
+    """The progress monitor saw a pattern; warn goes into the result, stop ends the run."""
+
+    step: int
+    ordinal: int | None = None
+    kind: FlagKind
+    level: Literal["warn", "stop"]
+    message: str
+
+
+class Assessed(Event, kw_only=True, tag="assessed/1"):
+    """The results of the step were looked at for progress."""
+
+    step: int
+
+
+class Judged(Event, kw_only=True, tag="judged/1"):
+    """The predicate was asked after an observation and is not met yet."""
+
+    step: int
+    unmet: str
+
+
+class CompletionRejected(Event, kw_only=True, tag="completion-rejected/1"):
+    """The model proposed to finish and recorded evidence does not bear it out."""
+
+    step: int
+    problem: Problem
+
+
+class Planned(Event, kw_only=True, tag="planned/1"):
+    """A plan, or its revision, was recorded."""
+
+    step: int
+    plan: tuple[JsonValue, ...]

@@ -1,0 +1,144 @@
+"""Structs that events, state and requests share."""
+
+from typing import Any, Literal
+
+from messages.base import Part, Timestamp
+
+JsonValue = Any
+"""Foreign JSON: tool arguments, tool results, task inputs, provider content blocks."""
+
+Arguments = dict[str, JsonValue]
+"""Arguments of a tool call, by parameter name."""
+
+Block = dict[str, JsonValue]
+"""One content block exactly as the provider sent it."""
+
+EffectClass = Literal["read", "replay", "lookup", "blind"]
+"""How an unknown outcome of a call is resolved; a read has none to resolve."""
+
+ResultKind = Literal[
+    "ok", "error", "rejected", "denied", "expired", "unmet", "refused", "not_started", "cancelled"
+]
+"""How a call ended. Only ``ok`` and ``error`` mean that the tool ran."""
+
+
+class Usage(Part, kw_only=True):
+    """Tokens as the provider counts them; ``input_tokens`` excludes cached ones."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """All tokens, each counted once."""
+        return (
+            self.input_tokens
+            + self.output_tokens
+            + self.cache_read_tokens
+            + self.cache_write_tokens
+        )
+
+    def plus(self, other: "Usage") -> "Usage":
+        """Field-wise sum."""
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+        )
+
+
+class Limits(Part, kw_only=True):
+    """The four budgets of a run; ``max_cost_microusd`` None is no cost limit."""
+
+    max_steps: int = 25
+    max_tokens: int = 200_000
+    max_cost_microusd: int | None = None
+    max_seconds: float = 300.0
+
+
+class Amount(Part, kw_only=True):
+    """Tokens and money that belong together: a reservation's ceiling or what was charged."""
+
+    tokens: int = 0
+    cost_microusd: int = 0
+
+
+class Call(Part, kw_only=True):
+    """One tool call of a decision, as proposed."""
+
+    ordinal: int
+    """Place within the turn, from 0."""
+    tool_use_id: str
+    """The provider's id; pairs call and result, and never enters a key."""
+    tool: str
+    arguments: Arguments
+
+
+class Action(Part, kw_only=True):
+    """A validated call: what is hashed, shown, granted and run."""
+
+    ordinal: int
+    tool: str
+    arguments: Arguments
+    """Decoded by the tool's types and encoded again."""
+    key: str | None = None
+    """Idempotency key of a write."""
+    action_hash: str
+    size: int | None = None
+
+
+class Problem(Part, kw_only=True):
+    """Why something was refused: a stable code, words for the model and the record."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+class Evidence(Part, kw_only=True):
+    """An observation as data, with its provenance."""
+
+    id: str
+    tool: str
+    request_id: str
+    fetched_at: Timestamp
+    duration_s: float = 0.0
+    source: str
+    payload: JsonValue = None
+    ref: str | None = None
+    """SHA-256 of the whole payload in the artifacts, where it was too large to carry."""
+    notes: tuple[str, ...] = ()
+    """What the cleaning point had to change, in words the model can see."""
+
+
+class Attempt(Part, kw_only=True):
+    """One try of a read by the executor, or of a model call by the planner."""
+
+    request_id: str
+    started_at: Timestamp
+    duration_s: float = 0.0
+    error: Problem | None = None
+
+
+class Identity(Part, kw_only=True):
+    """Who a run acts for, fixed when it was created."""
+
+    tenant: str
+    principal: str
+    scopes: tuple[str, ...] = ()
+
+
+class Reservation(Part, kw_only=True):
+    """The most that one step may cost, durable before the model is asked."""
+
+    step: int
+    most: Amount
+    output_tokens: int
+    """The part of ``most.tokens`` that the answer may use: the provider's max_tokens."""
+    take_id: str
+    """The take that may use it; empty: reserved at creation."""
+    is_final: bool = False
+    """The one tool-free turn after a budget is gone; it is no step."""

@@ -1,0 +1,1 @@
+"""The machinery: pure loop, bus, ledger, models, tools, policy."""

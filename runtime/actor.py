@@ -1,0 +1,97 @@
+"""What a role that answers requests has in common: how it is served, drained and supervised.
+
+The knowledge of a role sits in a pure module named after it; its actor in ``actors/`` is the thin
+shell that turns a request into a reply.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import ClassVar
+
+import anyio
+
+from messages.base import Message, Request
+from runtime.bus.port import Bus, Serving, Work
+from runtime.supervisor import ChildSpec, Phase
+
+
+class Actor(ABC):
+    """A member of its role's queue group.
+
+    ``handle`` runs as a task with heartbeats. A role whose answers are pure overrides ``answer``
+    and sets ``is_inline``: it runs on the reader at once.
+    """
+
+    role: ClassVar[str]
+    is_inline: ClassVar[bool] = False
+    slots: ClassVar[int] = 64
+    pending: ClassVar[int] = 1024
+
+    def __init__(self, bus: Bus, *, grace_s: float) -> None:
+        """Serve over ``bus``.
+
+        Args:
+            bus: the process's connection.
+            grace_s: how long accepted requests may take once the process drains.
+        """
+        self.bus = bus
+        self._grace_s = grace_s
+        self._serving: list[Serving] = []
+        self.is_serving = anyio.Event()
+
+    @abstractmethod
+    async def handle(self, request: Request[object], work: Work) -> Message:
+        """Turn a request into its reply.
+
+        Raises:
+            TreadleError: travels to the asker as a failure with that code.
+        """
+
+    def answer(self, request: Request[object]) -> Message:
+        """The same for a pure role; must not block."""
+        raise NotImplementedError(f"{self.role} does not answer {type(request).__name__} inline")
+
+    def tools(self) -> tuple[str | None, ...]:
+        """The tools to subscribe to; (None,) for a role that has none."""
+        return (None,)
+
+    @asynccontextmanager
+    async def prepared(self) -> AsyncGenerator[None]:
+        """What must be open while the role is served."""
+        yield
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        async with self.prepared(), AsyncExitStack() as stack:
+            for tool in self.tools():
+                serving = await stack.enter_async_context(
+                    self.bus.serve(
+                        self.role,
+                        self.answer if self.is_inline else self.handle,
+                        tool=tool,
+                        is_inline=self.is_inline,
+                        slots=self.slots,
+                        pending=self.pending,
+                    )
+                )
+                self._serving.append(serving)
+            self.is_serving.set()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self._serving.clear()
+
+    async def drain(self, phase: Phase) -> None:
+        """Roles go on serving while runs finish; they stop when what they own is released."""
+        if phase is not Phase.RELEASE:
+            return
+        for serving in list(self._serving):
+            await serving.stop()
+        for serving in list(self._serving):
+            await serving.finish(self._grace_s)
+
+    @property
+    def spec(self) -> ChildSpec:
+        """How the supervisor runs it."""
+        return ChildSpec(name=self.role, run=self.run, drain=self.drain)

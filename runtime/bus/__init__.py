@@ -1,0 +1,1 @@
+"""Asking and serving over NATS, or over the same bus in memory."""

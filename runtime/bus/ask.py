@@ -1,0 +1,227 @@
+"""The asking side: one inbox, one map of open asks, one sweep for all their limits.
+
+The reply subject is ``<inbox>.<sequence>.<deadline in epoch ms>``: the deadline needs no header,
+and whoever answers, beats or drops a late request reads it there.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TypeVar, cast
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from messages import subjects
+from messages.base import Beat, CancelAsk, Failure, Request, reply_types
+from messages.codec import decode, encode
+from messages.errors import (
+    BusError,
+    DeadlineExceeded,
+    NoResponders,
+    NotAllowed,
+    RemoteFailure,
+    Silent,
+    WireError,
+)
+from runtime.bus.failures import to_error
+from runtime.bus.port import Delivery
+from runtime.bus.wire import NO_RESPONDERS, Pace, Wire
+from runtime.clock import Clock
+from runtime.log import Level, Line, log
+
+ReplyT = TypeVar("ReplyT")
+
+BEAT = encode(Beat())[:-1]
+"""How every heartbeat begins: recognised without decoding it."""
+_TURNS = 16
+"""Turns of the event loop that let readers catch up after the loop was blocked."""
+
+
+class _Open:
+    """One ask that waits."""
+
+    __slots__ = ("control", "deadline", "heard_at", "replied", "silence_s", "subject")
+
+    def __init__(
+        self, subject: str, control: str, deadline: float, silence_s: float | None, now: float
+    ) -> None:
+        self.replied: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
+        self.subject = subject
+        self.control = control
+        self.deadline = deadline
+        self.silence_s = silence_s
+        self.heard_at = now
+
+    def fail(self, error: Exception) -> None:
+        if not self.replied.done():
+            self.replied.set_exception(error)
+
+    def forget(self) -> None:
+        """Nobody will look at an error that came in the same turn as a cancellation."""
+        if self.replied.done() and not self.replied.cancelled():
+            self.replied.exception()
+
+
+class Asker:
+    """Every ask and plain request of one connection.
+
+    Guarantees: each ends with one reply or one error, at the latest a sweep after its deadline; a
+    reply that comes later is dropped.
+    """
+
+    def __init__(self, wire: Wire, clock: Clock, pace: Pace) -> None:
+        self._wire = wire
+        self._clock = clock
+        self._pace = pace
+        self._open: dict[str, _Open] = {}
+        self._sequence = 0
+        self._any_open = anyio.Event()
+        wire.watch(denied=self._denied, closed=self._closed)
+
+    async def start(self) -> None:
+        """Subscribe the inbox."""
+        await self._wire.subscribe(f"{self._wire.inbox}.*.*", self._heard, pending=65_536)
+
+    async def ask(
+        self, request: Request[ReplyT], *, deadline_s: float, silence_s: float | None
+    ) -> ReplyT:
+        """See ``Bus.ask``."""
+        kind = type(request)
+        subject = subjects.rpc(cast("Request[object]", request))
+        delivery = await self.exchange(
+            subject,
+            encode(request),
+            deadline_s=deadline_s,
+            silence_s=self._pace.silence_s if silence_s is None else silence_s,
+            control=subjects.control(kind.role),
+        )
+        try:
+            reply = decode(delivery.data)
+        except WireError as error:
+            raise RemoteFailure(error.code, f"{subject}: {error.message}") from error
+        if isinstance(reply, reply_types(kind)):
+            return reply  # pyright: ignore[reportReturnType] -- what reply_types says is what ReplyT is
+        if isinstance(reply, Failure):
+            raise to_error(reply, subject)
+        raise RemoteFailure("WIRE", f"{subject} answered with {type(reply).__name__}")
+
+    async def exchange(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        deadline_s: float,
+        silence_s: float | None = None,
+        control: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> Delivery:
+        """One message out, one reply back, whatever the bytes mean.
+
+        Args:
+            subject: where to.
+            data: payload.
+            deadline_s: seconds to wait.
+            silence_s: seconds without a heartbeat to wait; None: heartbeats are not expected.
+            control: where a cancel goes when the asker gives up; empty: nowhere.
+            headers: of the message.
+
+        Raises:
+            NoResponders, Silent, DeadlineExceeded, TooLarge, Unreachable: see ``Bus.ask``.
+            NotAllowed: this user may not publish there.
+        """
+        if not self._wire.is_connected:
+            await self._wire.connected(min(deadline_s, silence_s or deadline_s))
+        now = self._clock.monotonic()
+        self._sequence += 1
+        ends_ms = int((self._clock.now() + deadline_s) * 1000)
+        reply_to = f"{self._wire.inbox}.{self._sequence}.{ends_ms}"
+        waiting = _Open(subject, control, now + deadline_s, silence_s, now)
+        self._open[reply_to] = waiting
+        if not self._any_open.is_set():
+            self._any_open.set()
+        try:
+            await self._wire.publish(subject, data, reply_to, headers)
+            delivery = await waiting.replied
+        except anyio.get_cancelled_exc_class():
+            waiting.forget()
+            with anyio.CancelScope(shield=True):
+                await self._cancel(reply_to, waiting)
+            raise
+        finally:
+            self._open.pop(reply_to, None)
+        if not delivery.data and delivery.headers.get("Status") == NO_RESPONDERS:
+            raise NoResponders(f"nobody serves {subject} now")
+        return delivery
+
+    async def survey(self, subject: str, data: bytes, *, within_s: float) -> list[bytes]:
+        """See ``Bus.survey``."""
+        replies: list[bytes] = []
+
+        async def heard(delivery: Delivery) -> None:
+            if delivery.data:
+                replies.append(delivery.data)
+
+        self._sequence += 1
+        inbox = f"{self._wire.inbox}.survey{self._sequence}"
+        subscription = await self._wire.subscribe(inbox, heard)
+        try:
+            await self._wire.publish(subject, data, inbox)
+            await self._clock.sleep(within_s)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await subscription.close()
+        return replies
+
+    async def sweep(self) -> None:
+        """Keep every deadline and silence limit; runs for as long as the connection."""
+        while True:
+            await self._any_open.wait()
+            before = self._clock.monotonic()
+            await self._clock.sleep(self._pace.sweep_s)
+            if self._clock.monotonic() - before > 2 * self._pace.sweep_s:
+                # The loop was blocked: what arrived meanwhile is unread, the silence is ours.
+                for _ in range(_TURNS):
+                    await checkpoint()
+            await self._give_up_overdue(self._clock.monotonic())
+            if not self._open:
+                self._any_open = anyio.Event()
+
+    async def _give_up_overdue(self, now: float) -> None:
+        for reply_to, waiting in list(self._open.items()):
+            if waiting.replied.done():
+                continue
+            quiet_s = now - waiting.heard_at
+            if now >= waiting.deadline:
+                waiting.fail(DeadlineExceeded(f"no reply from {waiting.subject} in time"))
+            elif waiting.silence_s is not None and quiet_s >= waiting.silence_s:
+                waiting.fail(Silent(f"{waiting.subject}: no sign of life for {quiet_s:.1f} s"))
+            else:
+                continue
+            await self._cancel(reply_to, waiting)
+
+    async def _cancel(self, reply_to: str, waiting: _Open) -> None:
+        """Tell the worker, which may only be cut off; a hint."""
+        if waiting.control:
+            try:
+                await self._wire.publish(waiting.control, encode(CancelAsk(reply_to=reply_to)))
+            except BusError as error:
+                log(Line.ASK_FAILED, Level.DEBUG, subject=waiting.control, code=error.code)
+
+    async def _heard(self, delivery: Delivery) -> None:
+        waiting = self._open.get(delivery.subject)
+        if waiting is None or waiting.replied.done():
+            if not delivery.data.startswith(BEAT):
+                log(Line.LATE_MESSAGE_DROPPED, Level.DEBUG, subject=delivery.subject)
+        elif delivery.data.startswith(BEAT):
+            waiting.heard_at = self._clock.monotonic()
+        else:
+            waiting.replied.set_result(delivery)
+
+    def _denied(self, subject: str) -> None:
+        for waiting in self._open.values():
+            if waiting.subject.lower() == subject:
+                waiting.fail(NotAllowed(f"this NATS user may not publish to {waiting.subject}"))
+
+    def _closed(self, why: Exception) -> None:
+        for waiting in self._open.values():
+            waiting.fail(why)

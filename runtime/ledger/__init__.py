@@ -1,0 +1,1 @@
+"""The journal of every run and the keys of every side effect."""

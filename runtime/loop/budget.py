@@ -1,0 +1,164 @@
+"""Four budgets: what is left, what the next step may cost at most, what is kept back.
+
+A reservation is an upper bound from bytes, not a guess: no tokeniser makes more tokens than its
+input has bytes, so prompt bytes plus conversation bytes bound the input. It is written with the
+entry that closes the step before, so steps and spend are durable before the model is asked.
+"""
+
+from messages.agent import AgentSpec
+from messages.base import Part
+from messages.parts import Amount, Limits, Reservation, Usage
+from messages.state import LoopState
+from messages.status import Reason
+
+MIN_OUTPUT_TOKENS = 256
+"""A step that could answer less than this is not worth its input."""
+STEP_OVERHEAD_BYTES = 512
+"""Roles, separators and notes that the provider's rendering adds per request."""
+KEPT_SHARE = 10
+"""One part in ten of tokens, money and seconds is kept back for the final turn."""
+KEPT_MIN_TOKENS = 1_000
+KEPT_MIN_S = 10.0
+
+
+class Exhausted(Part, kw_only=True):
+    """The next step does not fit; ``reason`` is the budget that is in the way."""
+
+    reason: Reason
+
+
+class Kept(Part, kw_only=True):
+    """What no step may touch, so that the final turn can still be paid."""
+
+    most: Amount = Amount()
+    seconds: float = 0.0
+    is_possible: bool = False
+    """False: the budget is too small for a final turn and nothing is kept."""
+
+
+def kept_back(limits: Limits) -> Kept:
+    """The share of each budget that belongs to the final turn (DESIGN.md section 4)."""
+    tokens = max(limits.max_tokens // KEPT_SHARE, KEPT_MIN_TOKENS)
+    seconds = max(limits.max_seconds / KEPT_SHARE, KEPT_MIN_S)
+    if 2 * tokens > limits.max_tokens or 2 * seconds > limits.max_seconds:
+        return Kept()
+    cost = (limits.max_cost_microusd or 0) // KEPT_SHARE
+    return Kept(most=Amount(tokens=tokens, cost_microusd=cost), seconds=seconds, is_possible=True)
+
+
+def input_bound(state: LoopState, agent: AgentSpec) -> int:
+    """The most tokens the next request can have as input."""
+    return agent.prompt_bytes + state.context_bytes + STEP_OVERHEAD_BYTES
+
+
+def cost_bound(agent: AgentSpec, input_tokens: int, output_tokens: int) -> int:
+    """The most that many tokens can cost, in micro-USD; a cache write costs more than an input."""
+    if agent.price is None:
+        return 0
+    dearest = max(agent.price.input_microusd, agent.price.cache_write_microusd)
+    bound = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+    dear = agent.price.cost(Usage(output_tokens=output_tokens)) - (-input_tokens * dearest // 10**6)
+    return max(dear, agent.price.cost(bound))
+
+
+def left(state: LoopState) -> Amount:
+    """Tokens and money that are neither spent nor reserved nor promised to children."""
+    open_ = state.reservation.most if state.reservation else Amount()
+    tokens = state.limits.max_tokens - state.spent.tokens - open_.tokens
+    cost = (state.limits.max_cost_microusd or 0) - state.spent.cost_microusd - open_.cost_microusd
+    for child in state.children:
+        tokens -= child.carve.max_tokens
+        cost -= child.carve.max_cost_microusd or 0
+    return Amount(tokens=tokens, cost_microusd=cost)
+
+
+def next_reservation(
+    state: LoopState, agent: AgentSpec, *, stretch_s: float = 0.0, take_id: str = ""
+) -> Reservation | Exhausted:
+    """The reservation of the next step, or why there can be none.
+
+    Args:
+        state: folded; without an open reservation.
+        agent: its data.
+        stretch_s: active seconds since the last entry.
+        take_id: the take that may use it; empty at creation.
+    """
+    limits = state.limits
+    if limits.max_cost_microusd is not None and agent.price is None:
+        return Exhausted(reason=Reason.UNPRICED_MODEL)
+    if state.step_count >= limits.max_steps:
+        return Exhausted(reason=Reason.MAX_STEPS)
+    kept = kept_back(limits)
+    if state.active_s + stretch_s >= limits.max_seconds - kept.seconds:
+        return Exhausted(reason=Reason.MAX_SECONDS)
+    fit = _fit(state, agent, kept.most, input_bound(state, agent))
+    if isinstance(fit, Exhausted):
+        return fit
+    most, output = fit
+    return Reservation(step=state.step_count + 1, most=most, output_tokens=output, take_id=take_id)
+
+
+def _fit(
+    state: LoopState, agent: AgentSpec, kept: Amount, input_tokens: int
+) -> tuple[Amount, int] | Exhausted:
+    rest = left(state)
+    output = min(agent.max_output_tokens, rest.tokens - kept.tokens - input_tokens)
+    if output < MIN_OUTPUT_TOKENS:
+        return Exhausted(reason=Reason.MAX_TOKENS)
+    cost = cost_bound(agent, input_tokens, output)
+    if (
+        state.limits.max_cost_microusd is not None
+        and cost > rest.cost_microusd - kept.cost_microusd
+    ):
+        return Exhausted(reason=Reason.MAX_USD)
+    return Amount(tokens=input_tokens + output, cost_microusd=cost), output
+
+
+def final_reservation(state: LoopState, agent: AgentSpec, take_id: str) -> Reservation | None:
+    """The reservation of the one tool-free final turn, or None where it cannot be had."""
+    kept = kept_back(state.limits)
+    if (
+        state.has_had_final_turn
+        or not kept.is_possible
+        or agent.price is None
+        and (state.limits.max_cost_microusd is not None)
+    ):
+        return None
+    rest = left(state)
+    tokens = min(kept.most.tokens, rest.tokens)
+    output = tokens // 2
+    cost = cost_bound(agent, tokens - output, output)
+    is_paid = state.limits.max_cost_microusd is None or cost <= rest.cost_microusd
+    if output < MIN_OUTPUT_TOKENS or not is_paid:
+        return None
+    return Reservation(
+        step=state.step_count,
+        most=Amount(tokens=tokens, cost_microusd=cost),
+        output_tokens=output,
+        take_id=take_id,
+        is_final=True,
+    )
+
+
+def widened(
+    state: LoopState, reservation: Reservation, most: Amount, output_tokens: int
+) -> Reservation | Exhausted:
+    """``reservation`` grown to ``most`` in all, if that still fits beside the final turn."""
+    rest = left(state)
+    kept = Amount() if reservation.is_final else kept_back(state.limits).most
+    extra_tokens = most.tokens - reservation.most.tokens
+    extra_cost = most.cost_microusd - reservation.most.cost_microusd
+    if extra_tokens > rest.tokens - kept.tokens:
+        return Exhausted(reason=Reason.MAX_TOKENS)
+    if (
+        state.limits.max_cost_microusd is not None
+        and extra_cost > rest.cost_microusd - kept.cost_microusd
+    ):
+        return Exhausted(reason=Reason.MAX_USD)
+    return Reservation(
+        step=reservation.step,
+        most=most,
+        output_tokens=output_tokens,
+        take_id=reservation.take_id,
+        is_final=reservation.is_final,
+    )

@@ -1,0 +1,211 @@
+"""The life of a call inside its turn, and of its side effect among the outstanding ones.
+
+proposed -> accepted -> allowed -> (intended -> unknown)* -> observed, with a detour over
+asking -> waiting -> approved -> accepted for what a person has to decide. Every call ends observed,
+with exactly one result, whatever happened to it.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec.structs import replace
+
+from messages.canon import arguments_hash
+from messages.events import (
+    ApprovalRequested,
+    Authorised,
+    Intended,
+    Observed,
+    Reconciled,
+)
+from messages.parts import Action, Problem, ResultKind
+from messages.state import (
+    CallResult,
+    CallState,
+    LoopState,
+    Outstanding,
+    OutstandingStatus,
+    ToolRecord,
+    Turn,
+)
+
+OPEN_PHASES = frozenset({"intended", "unknown"})
+"""A write that may have started: nothing else happens before it is reconciled."""
+
+PERSON_DENIED = "PERSON_DENIED"
+
+
+def turn_of(state: LoopState) -> Turn:
+    """The open turn; an event about a call without one is a broken journal."""
+    if state.turn is None:
+        raise AssertionError(f"run {state.run_id} has no open turn at version {state.version}")
+    return state.turn
+
+
+def call_of(state: LoopState, ordinal: int) -> CallState:
+    """One call of the open turn."""
+    return turn_of(state).calls[ordinal]
+
+
+def change(state: LoopState, ordinal: int, update: Callable[[CallState], CallState]) -> LoopState:
+    """``state`` with one call of the open turn changed."""
+    turn = turn_of(state)
+    calls = tuple(update(c) if c.ordinal == ordinal else c for c in turn.calls)
+    return replace(state, turn=replace(turn, calls=calls))
+
+
+def accept(state: LoopState, action: Action) -> LoopState:
+    """A call is well-formed; an approval it already has stays with it."""
+    return change(
+        state,
+        action.ordinal,
+        lambda call: replace(call, phase="accepted", action=action, is_rechecked=False),
+    )
+
+
+def authorise(state: LoopState, event: Authorised) -> LoopState:
+    """Verdicts arrive: under a grant, to be asked, or denied by policy."""
+    for verdict in event.verdicts:
+        if verdict.decision == "deny":
+            problem = verdict.problem or Problem(code="POLICY_DENIED", message=verdict.why)
+            state = end(state, verdict.ordinal, "denied", problem=problem)
+            continue
+        grant = event.grant
+        state = change(
+            state,
+            verdict.ordinal,
+            lambda call, verdict=verdict, grant=grant: replace(
+                call,
+                phase="allowed" if verdict.decision == "allow" else "asking",
+                rule=verdict.rule,
+                why=verdict.why,
+                group=verdict.group or "",
+                size=verdict.size,
+                package=verdict.package,
+                approval_expires_at=verdict.expires_at or call.approval_expires_at,
+                grant_id=grant.id if grant else "",
+                grant_expires_at=grant.expires_at if grant else 0.0,
+                is_rechecked=False,
+            ),
+        )
+    return state
+
+
+def ask(state: LoopState, event: ApprovalRequested) -> LoopState:
+    """A person has been asked; the side effect is known of from now on."""
+    state = change(
+        state,
+        event.ordinal,
+        lambda call: replace(
+            call,
+            phase="waiting",
+            approval_id=event.approval_id,
+            approval_expires_at=event.expires_at,
+        ),
+    )
+    return outstanding(state, event.ordinal, "proposed")
+
+
+def intend(state: LoopState, event: Intended) -> LoopState:
+    """A write may start."""
+    state = change(
+        state,
+        event.ordinal,
+        lambda call: replace(
+            call,
+            phase="intended",
+            effect=event.effect,
+            intents=call.intents + 1,
+            grant_id=event.grant_id,
+        ),
+    )
+    return outstanding(state, event.ordinal, "intended")
+
+
+def observe(state: LoopState, event: Observed) -> LoopState:
+    """A call has its result, or its outcome is unknown and must be reconciled."""
+    call = call_of(state, event.ordinal)
+    if event.kind == "unknown":
+        state = change(state, event.ordinal, lambda c: replace(c, phase="unknown"))
+        state = record(state, call, "unknown", None)
+        return outstanding(state, event.ordinal, "unknown")
+    if event.evidence is not None:
+        state = replace(state, evidence=(*state.evidence, event.evidence))
+    status: OutstandingStatus = "executed" if event.kind == "ok" else "dropped"
+    state = outstanding(state, event.ordinal, status)
+    evidence_id = event.evidence.id if event.evidence else None
+    return end(state, event.ordinal, event.kind, problem=event.problem, evidence_id=evidence_id)
+
+
+def reconcile(state: LoopState, event: Reconciled) -> LoopState:
+    """What became of an unknown write: it has its result, starts over, or stays unknown."""
+    match event.finding:
+        case "happened":
+            if event.evidence is not None:
+                state = replace(state, evidence=(*state.evidence, event.evidence))
+            state = outstanding(state, event.ordinal, "executed")
+            evidence_id = event.evidence.id if event.evidence else None
+            return end(state, event.ordinal, "ok", evidence_id=evidence_id)
+        case "absent":
+            state = change(
+                state, event.ordinal, lambda c: replace(c, phase="accepted", is_rechecked=False)
+            )
+            return outstanding(state, event.ordinal, "approved")
+        case "undecidable":
+            return outstanding(state, event.ordinal, "unknown")
+
+
+def end(
+    state: LoopState,
+    ordinal: int,
+    kind: ResultKind,
+    *,
+    problem: Problem | None = None,
+    evidence_id: str | None = None,
+) -> LoopState:
+    """A call is over."""
+    result = CallResult(kind=kind, problem=problem, evidence_id=evidence_id)
+    state = change(state, ordinal, lambda c: replace(c, phase="observed", result=result))
+    call = call_of(state, ordinal)
+    if kind not in {"ok", "error"} and any(
+        o.step == turn_of(state).step and o.ordinal == ordinal for o in state.outstanding
+    ):
+        state = outstanding(state, ordinal, "dropped")
+    return record(state, call, kind, evidence_id)
+
+
+def record(
+    state: LoopState,
+    call: CallState,
+    outcome: ResultKind | Literal["unknown"],
+    evidence_id: str | None,
+) -> LoopState:
+    """One more line of tool history."""
+    action = call.action
+    line = ToolRecord(
+        step=turn_of(state).step,
+        tool=call.tool,
+        args_hash=arguments_hash(action.arguments if action else call.arguments),
+        idempotency_key=action.key if action else None,
+        outcome=outcome,
+        evidence_id=evidence_id,
+    )
+    return replace(state, tool_history=(*state.tool_history, line))
+
+
+def outstanding(state: LoopState, ordinal: int, status: OutstandingStatus) -> LoopState:
+    """Set the life of a call's side effect; a read has none."""
+    call = call_of(state, ordinal)
+    if call.action is None or call.action.key is None:
+        return state
+    step = turn_of(state).step
+    mine = Outstanding(
+        kind=call.tool,
+        key=call.action.key,
+        action_hash=call.action.action_hash,
+        status=status,
+        step=step,
+        ordinal=ordinal,
+    )
+    others = tuple(o for o in state.outstanding if not (o.step == step and o.ordinal == ordinal))
+    return replace(state, outstanding=(*others, mine))

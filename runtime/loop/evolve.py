@@ -1,0 +1,406 @@
+"""event -> state. One flat match to one small function per event; no decision is made here.
+
+``fold`` over a journal is the whole of recovery: the same events always give the same state, on any
+machine, so a run continues wherever its journal can be read.
+"""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from messages import events as e
+from messages.canon import canonical
+from messages.errors import BrokenChain
+from messages.events import AnyEvent
+from messages.ledger import Entry
+from messages.parts import Amount, Problem
+from messages.state import LoopState, Question, Turn
+from messages.status import Reason, Status
+from runtime.loop import calls, progress
+from runtime.loop.strategies.loop import read_turn
+from runtime.loop.transitions import change as change_status
+
+
+def fold(entries: Iterable[Entry], state: LoopState | None = None) -> LoopState:
+    """The state after ``entries``, continuing ``state`` where given.
+
+    Raises:
+        BrokenChain: there is no entry, or a version is missing.
+    """
+    for entry in entries:
+        state = fold_entry(state, entry)
+    if state is None:
+        raise BrokenChain("an empty journal has no state")
+    return state
+
+
+def fold_entry(state: LoopState | None, entry: Entry) -> LoopState:
+    """The state after one more entry.
+
+    Raises:
+        BrokenChain: the entry does not follow the state.
+    """
+    expected = -1 if state is None else state.version
+    if entry.version != expected + 1:
+        raise BrokenChain(f"run {entry.run_id}: version {entry.version} follows {expected}")
+    for event in entry.events:
+        state = evolve(state, event) if state else begin(entry, event)
+    if state is None:
+        raise BrokenChain(f"run {entry.run_id}: version 0 holds no event")
+    return seal(state, entry.version, entry.hash, entry.at, entry.active_s)
+
+
+def begin(entry: Entry, event: AnyEvent) -> LoopState:
+    """The state of a run whose journal starts with ``event``.
+
+    Raises:
+        BrokenChain: a journal must start with RunCreated.
+    """
+    if not isinstance(event, e.RunCreated):
+        raise BrokenChain(f"run {entry.run_id} does not start with its creation")
+    return created(entry.run_id, event)
+
+
+def created(run_id: str, event: e.RunCreated) -> LoopState:
+    """The state of a run that was just created."""
+    return LoopState(
+        tenant=event.identity.tenant,
+        run_id=run_id,
+        trace_id=event.trace_id,
+        agent=event.agent,
+        agent_code=event.agent_code,
+        identity=event.identity,
+        goal=event.goal,
+        inputs=event.inputs,
+        labels=event.labels,
+        limits=event.limits,
+        parent=event.parent,
+        continues=event.continues,
+        created_at=event.created_at,
+        updated_at=event.created_at,
+        context_bytes=event.context_bytes,
+    )
+
+
+def seal(state: LoopState, version: int, head_hash: str, at: float, active_s: float) -> LoopState:
+    """The state once its newest events are an entry."""
+    suspended_s, suspended_at = state.suspended_s, state.suspended_at
+    if state.status.is_suspended and suspended_at is None:
+        suspended_at = at
+    elif not state.status.is_suspended and suspended_at is not None:
+        suspended_s, suspended_at = suspended_s + max(0.0, at - suspended_at), None
+    return replace(
+        state,
+        version=version,
+        head_hash=head_hash,
+        updated_at=at,
+        active_s=state.active_s + active_s,
+        suspended_s=suspended_s,
+        suspended_at=suspended_at,
+    )
+
+
+def evolve(state: LoopState, event: AnyEvent) -> LoopState:  # noqa: C901, PLR0911, PLR0912 - one flat match over a closed union
+    """The state after one more event.
+
+    Raises:
+        IllegalTransition: the event would change the status against the table.
+    """
+    match event:
+        case e.RunCreated():
+            raise BrokenChain(f"run {state.run_id} is created twice")
+        case e.StepReserved():
+            return _reserved(state, event)
+        case e.StepLost():
+            return _lost(state, event)
+        case e.Decided():
+            return _decided(state, event)
+        case e.Consulted():
+            return _consulted(state, event)
+        case e.ProposalRejected():
+            return _rejected(state, event)
+        case e.Accepted():
+            return _accepted(state, event)
+        case e.ProgressFlagged():
+            return _flagged(state, event)
+        case e.Assessed():
+            return _assessed(state)
+        case e.Judged():
+            return _in_turn(state, is_judged=True)
+        case e.CompletionRejected():
+            return _in_turn(state, problem=event.problem)
+        case e.Authorised():
+            return calls.authorise(state, event)
+        case e.Rechecked():
+            return _rechecked(state, event)
+        case e.Intended():
+            return calls.intend(state, event)
+        case e.Observed():
+            return _observed(state, event)
+        case e.Reconciled():
+            return _reconciled(state, event)
+        case e.ApprovalRequested():
+            return calls.ask(replace(state, escalations=state.escalations + 1), event)
+        case e.ApprovalResolved():
+            return _resolved(state, event)
+        case e.ApprovalExpired():
+            return calls.end(_grown(state, _EXPIRED), event.ordinal, "expired", problem=_EXPIRED)
+        case e.HumanAsked():
+            return _human_asked(state, event)
+        case e.HumanAnswered():
+            return replace(
+                state, question=None, answers=state.answers + 1, consecutive_errors=0, corrections=0
+            )
+        case e.Suspended():
+            return _suspended(state, event)
+        case e.Resumed():
+            return _status(state, Status.RUNNING, event.why, None)
+        case e.ChildStarted():
+            return replace(state, children=(*state.children, *event.children))
+        case e.ChildEnded():
+            return _child_ended(state, event)
+        case e.Finished():
+            return _finished(state, event)
+        case e.Verified():
+            return _verified(state, event)
+        case e.Planned() | e.HandedOver():
+            return state
+    assert_never(event)
+
+
+_EXPIRED = Problem(
+    code="APPROVAL_EXPIRED", message="Nobody decided in time. The action was not done."
+)
+
+
+def _in_turn(state: LoopState, **changes: object) -> LoopState:
+    return replace(state, turn=replace(calls.turn_of(state), **changes))
+
+
+def _reserved(state: LoopState, event: e.StepReserved) -> LoopState:
+    reservation = event.reservation
+    return replace(
+        state,
+        reservation=reservation,
+        turn=None,
+        has_had_final_turn=state.has_had_final_turn or reservation.is_final,
+    )
+
+
+def _lost(state: LoopState, event: e.StepLost) -> LoopState:
+    is_final = state.reservation is not None and state.reservation.is_final
+    return replace(
+        state,
+        reservation=None,
+        step_count=state.step_count + (0 if is_final else 1),
+        spent=_plus(state.spent, event.charged),
+        model_calls=state.model_calls + len(event.attempts),
+    )
+
+
+def _plus(a: Amount, b: Amount) -> Amount:
+    return Amount(tokens=a.tokens + b.tokens, cost_microusd=a.cost_microusd + b.cost_microusd)
+
+
+def _decided(state: LoopState, event: e.Decided) -> LoopState:
+    reservation = state.reservation
+    is_final = reservation is not None and reservation.is_final
+    proposal, proposed = read_turn(event.content, event.stop_reason, is_final=is_final)
+    is_empty = proposal.kind == "empty"
+    return replace(
+        state,
+        reservation=None,
+        step_count=state.step_count + (0 if is_final else 1),
+        usage=state.usage.plus(event.usage),
+        spent=_plus(state.spent, event.charged),
+        exhausted=state.exhausted or _over(state, event),
+        context_bytes=state.context_bytes + len(canonical(event.content)),
+        model_s=state.model_s + event.duration_s,
+        model_calls=state.model_calls + max(1, len(event.attempts)),
+        nudges=state.nudges + 1 if is_empty else 0,
+        turn=Turn(step=event.step, content=event.content, proposal=proposal, calls=proposed),
+    )
+
+
+def _over(state: LoopState, event: e.Decided) -> str:
+    """More than was reserved is charged in full and ends the run (GUARANTEES.md G4)."""
+    if state.reservation is None:
+        return ""
+    most = state.reservation.most
+    if event.charged.tokens > most.tokens:
+        return Reason.MAX_TOKENS
+    has_limit = state.limits.max_cost_microusd is not None
+    if has_limit and event.charged.cost_microusd > most.cost_microusd:
+        return Reason.MAX_USD
+    return ""
+
+
+def _consulted(state: LoopState, event: e.Consulted) -> LoopState:
+    return replace(
+        state,
+        usage=state.usage.plus(event.usage),
+        spent=_plus(state.spent, event.charged),
+        model_s=state.model_s + event.duration_s,
+        model_calls=state.model_calls + 1,
+    )
+
+
+def _rejected(state: LoopState, event: e.ProposalRejected) -> LoopState:
+    if event.ordinal is None:
+        return _rejected_whole(state, event.problem)
+    call = calls.call_of(state, event.ordinal)
+    name = progress.fingerprint(call)
+    rejections = {**state.seen.rejections, name: state.seen.rejections.get(name, 0) + 1}
+    state = replace(state, seen=replace(state.seen, rejections=rejections))
+    state = _grown(state, event.problem)
+    return calls.end(state, event.ordinal, "rejected", problem=event.problem)
+
+
+def _rejected_whole(state: LoopState, problem: Problem) -> LoopState:
+    """Nothing of the turn is done; each of its calls still gets its one result."""
+    state = _grown(replace(state, corrections=state.corrections + 1), problem)
+    for call in calls.turn_of(state).calls:
+        if call.phase != "observed":
+            state = calls.end(state, call.ordinal, "rejected", problem=problem)
+    return _in_turn(state, problem=problem, is_assessed=True)
+
+
+def _accepted(state: LoopState, event: e.Accepted) -> LoopState:
+    if not event.actions:
+        return _in_turn(state, is_checked=True)
+    for action in event.actions:
+        state = calls.accept(state, action)
+    return state
+
+
+def _flagged(state: LoopState, event: e.ProgressFlagged) -> LoopState:
+    if event.level == "stop":
+        return _in_turn(state, stopped_by=event.kind)
+    flagged = state.seen.flagged
+    if event.kind not in flagged:
+        flagged = (*flagged, event.kind)
+    state = replace(state, seen=replace(state.seen, flagged=flagged))
+    if event.ordinal is None:
+        return state
+    return calls.change(
+        state,
+        event.ordinal,
+        lambda c: replace(c, result=c.result and replace(c.result, warning=event.message)),
+    )
+
+
+def _assessed(state: LoopState) -> LoopState:
+    turn = calls.turn_of(state)
+    errors = [c for c in turn.calls if c.result and c.result.kind == "error"]
+    rejected = [c for c in turn.calls if c.result and c.result.kind == "rejected"]
+    is_ok = any(c.result and c.result.kind == "ok" for c in turn.calls)
+    is_all_rejected = bool(turn.calls) and len(rejected) == len(turn.calls)
+    seen = replace(
+        state.seen,
+        stalled=progress.stalled_after(state) if is_ok or errors else state.seen.stalled,
+        fingerprint=progress.state_fingerprint(state.seen, state.outstanding),
+    )
+    state = replace(
+        state,
+        seen=seen,
+        consecutive_errors=0 if is_ok else state.consecutive_errors + (1 if errors else 0),
+        corrections=state.corrections + 1 if is_all_rejected else 0,
+    )
+    return _in_turn(state, is_assessed=True)
+
+
+def _rechecked(state: LoopState, event: e.Rechecked) -> LoopState:
+    if event.unmet is None:
+        return calls.change(state, event.ordinal, lambda c: replace(c, is_rechecked=True))
+    problem = Problem(code="PRECONDITION_UNMET", message=event.unmet)
+    return calls.end(state, event.ordinal, "unmet", problem=problem)
+
+
+def _observed(state: LoopState, event: e.Observed) -> LoopState:
+    call = calls.call_of(state, event.ordinal)
+    is_run = event.kind in {"ok", "error", "unknown"}
+    seconds = event.evidence.duration_s if event.evidence else 0.0
+    seconds = seconds or sum(attempt.duration_s for attempt in event.attempts)
+    state = replace(
+        state,
+        tool_calls=state.tool_calls + (1 if is_run else 0),
+        tool_errors=state.tool_errors + (1 if event.kind == "error" else 0),
+        tool_s=state.tool_s + seconds,
+    )
+    if event.kind in {"ok", "error"}:
+        payload = (
+            event.evidence.payload if event.evidence else [event.problem and event.problem.code]
+        )
+        seen = progress.note(state.seen, progress.fingerprint(call), progress.payload_hash(payload))
+        state = replace(state, seen=seen)
+    state = _grown(state, event.evidence.payload if event.evidence else event.problem)
+    return calls.observe(state, event)
+
+
+def _grown(state: LoopState, shown: object) -> LoopState:
+    """The conversation grows by what the model will be shown of a result."""
+    return replace(state, context_bytes=state.context_bytes + len(canonical(shown)) + 256)
+
+
+def _reconciled(state: LoopState, event: e.Reconciled) -> LoopState:
+    if event.finding == "happened":
+        state = _grown(state, event.evidence.payload if event.evidence else None)
+    return calls.reconcile(state, event)
+
+
+def _resolved(state: LoopState, event: e.ApprovalResolved) -> LoopState:
+    if event.decision == "approved":
+        state = calls.change(state, event.ordinal, lambda c: replace(c, phase="approved"))
+        return calls.outstanding(state, event.ordinal, "approved")
+    problem = Problem(code=calls.PERSON_DENIED, message=f"{event.person} said no: {event.reason}")
+    return calls.end(_grown(state, problem), event.ordinal, "denied", problem=problem)
+
+
+def _human_asked(state: LoopState, event: e.HumanAsked) -> LoopState:
+    question = Question(
+        id=event.question_id, text=event.text, schema=event.schema, group=event.group
+    )
+    return replace(state, question=question, escalations=state.escalations + 1)
+
+
+def _status(state: LoopState, new: Status, reason: str, until: float | None) -> LoopState:
+    status = change_status(state.run_id, state.status, new, reason)
+    return replace(
+        state, status=status, reason="" if new is Status.RUNNING else reason, until=until
+    )
+
+
+def _suspended(state: LoopState, event: e.Suspended) -> LoopState:
+    state = _status(state, event.status, event.reason, event.until)
+    turn = state.turn
+    if event.status is Status.WAITING and turn is not None and turn.proposal.kind == "wait":
+        return _in_turn(state, is_waited=True)
+    return state
+
+
+def _child_ended(state: LoopState, event: e.ChildEnded) -> LoopState:
+    used = Amount(tokens=event.used_tokens, cost_microusd=event.used_cost_microusd)
+    children = tuple(child for child in state.children if child.run_id != event.run_id)
+    if len(children) == len(state.children):
+        return state  # its carve was returned already: once is enough
+    return replace(state, spent=_plus(state.spent, used), children=children)
+
+
+def _finished(state: LoopState, event: e.Finished) -> LoopState:
+    state = _status(state, event.status, event.reason, None)
+    return replace(
+        state,
+        reservation=None,
+        output=event.output,
+        summary=event.summary,
+        question=None,
+    )
+
+
+def _verified(state: LoopState, event: e.Verified) -> LoopState:
+    marked = tuple(
+        replace(o, status="verified") if o.key == event.key and event.is_there else o
+        for o in state.outstanding
+    )
+    return replace(state, outstanding=marked)

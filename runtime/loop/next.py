@@ -1,0 +1,311 @@
+"""next_directive: what must happen next. The order of decision, read top to bottom.
+
+Read once it is the loop of seeds/a; read twice, after a crash, it is recovery: the journal says
+how far the run came, and the same order goes on from there.
+"""
+
+from messages import events as e
+from messages.agent import AgentSpec
+from messages.parts import Problem
+from messages.state import CallState, LoopState, Turn
+from messages.status import Reason, Status
+from runtime.loop import budget
+from runtime.loop.calls import OPEN_PHASES, PERSON_DENIED
+from runtime.loop.directives import (
+    AskPerson,
+    Assess,
+    Authorise,
+    Decide,
+    Directive,
+    Execute,
+    Finish,
+    Judge,
+    LetGo,
+    Moment,
+    Nothing,
+    Recheck,
+    Reconcile,
+    Record,
+    RequestApproval,
+    Suspend,
+    Validate,
+)
+
+GRANT_MARGIN_S = 3.0
+"""A grant that lives for less than this is asked for again before it is used."""
+MAX_EQUAL_REJECTIONS = 3
+MAX_INTENTS = 5
+"""A call is intended at most this often (DESIGN.md section 6)."""
+
+
+def next_directive(state: LoopState, agent: AgentSpec, now: Moment) -> Directive:
+    """What must happen next in this run.
+
+    Args:
+        state: folded from the journal and the events not yet written.
+        agent: the agent as data.
+        now: the ledger's clock and what is pending from outside.
+    """
+    if state.status.is_terminal:
+        return Nothing()
+    if state.status.is_suspended:
+        return _suspended(state, now)
+    open_calls = _calls(state, OPEN_PHASES)
+    if now.cancel is not None:
+        return _cancel(state, now, open_calls)
+    if open_calls:
+        return Reconcile(ordinal=open_calls[0].ordinal)
+    if now.pause is not None:
+        return Suspend(status=Status.PAUSED, reason=Reason.BY_PERSON)
+    if now.is_held:
+        return LetGo()
+    if state.question is not None:
+        return Suspend(status=Status.AWAITING_HUMAN, reason=state.question.text[:200])
+    if state.turn is None:
+        return _new_step(state, agent, now)
+    return _in_turn(state, agent, now, state.turn)
+
+
+def _calls(state: LoopState, phases: frozenset[str]) -> tuple[CallState, ...]:
+    calls = state.turn.calls if state.turn else ()
+    return tuple(call for call in calls if call.phase in phases)
+
+
+# ------------------------------------------------------------------ suspended, cancelled
+def _suspended(state: LoopState, now: Moment) -> Directive:
+    if now.cancel is not None:
+        return Record(events=(e.Resumed(why="cancel"),))
+    if now.pause is not None and state.status is not Status.PAUSED:
+        return Suspend(status=Status.PAUSED, reason=Reason.BY_PERSON)
+    expired = _expired(state, now) if state.status is Status.AWAITING_APPROVAL else ()
+    if expired:
+        return Record(events=(*expired, e.Resumed(why="approval expired")))
+    why = _wakes(state, now)
+    return Record(events=(e.Resumed(why=why),)) if why else LetGo()
+
+
+def _expired(state: LoopState, now: Moment) -> tuple[e.AnyEvent, ...]:
+    return tuple(
+        e.ApprovalExpired(
+            step=state.step_count, ordinal=call.ordinal, approval_id=call.approval_id or ""
+        )
+        for call in _calls(state, frozenset({"waiting"}))
+        if call.approval_expires_at is not None and call.approval_expires_at <= now.at
+    )
+
+
+def _wakes(state: LoopState, now: Moment) -> str:
+    """Why the run goes on now, or nothing."""
+    match state.status:
+        case Status.PAUSED:
+            return "resumed" if now.is_resumed else ""
+        case Status.AWAITING_APPROVAL:
+            ready = frozenset({"proposed", "accepted", "allowed", "asking", "approved"})
+            is_all_done = not _calls(state, frozenset({"waiting"}))
+            return "approval decided" if is_all_done or _calls(state, ready) else ""
+        case Status.AWAITING_HUMAN:
+            return "answered" if state.question is None else ""
+        case Status.AWAITING_CHILDREN:
+            return "" if state.children else "children ended"
+        case _:
+            is_due = state.until is not None and state.until <= now.at
+            return "timer" if is_due else ""
+
+
+def _cancel(state: LoopState, now: Moment, open_calls: tuple[CallState, ...]) -> Directive:
+    """Settle what may have started, give every other call its result, end."""
+    if open_calls:
+        return Reconcile(ordinal=open_calls[0].ordinal, is_cancelling=True)
+    turn = state.turn
+    unfinished = [call for call in turn.calls if call.phase != "observed"] if turn else []
+    if turn is not None and unfinished:
+        problem = Problem(code="CANCELLED", message="The run was cancelled before this ran.")
+        return Record(
+            events=tuple(
+                e.Observed(step=turn.step, ordinal=c.ordinal, kind="cancelled", problem=problem)
+                for c in unfinished
+            )
+        )
+    signal = now.cancel
+    is_parent = signal is not None and signal.person == "" and state.parent is not None
+    reason = Reason.PARENT if is_parent else Reason.BY_PERSON
+    why = signal.reason if signal else ""
+    return Finish(status=Status.CANCELLED, reason=reason, signal=signal, why=why)
+
+
+# ------------------------------------------------------------------ a new step
+def _new_step(state: LoopState, agent: AgentSpec, now: Moment) -> Directive:
+    if state.reservation is not None:
+        return Decide()
+    if state.exhausted:
+        return _last_words(state, agent, now, Reason(state.exhausted))
+    fit = budget.next_reservation(state, agent, stretch_s=now.stretch_s, take_id=now.take_id)
+    if isinstance(fit, budget.Exhausted):
+        return _last_words(state, agent, now, fit.reason)
+    return Decide(reserve=fit)
+
+
+def _last_words(state: LoopState, agent: AgentSpec, now: Moment, reason: Reason) -> Directive:
+    """A budget is gone: one tool-free final turn where it is still paid for, else the end."""
+    if not reason.is_budget:
+        return Finish(status=Status.FAILED, reason=reason)
+    final = budget.final_reservation(state, agent, now.take_id)
+    if final is not None and state.step_count > 0:
+        return Decide(reserve=final)
+    return Finish(status=Status.BUDGET_EXHAUSTED, reason=reason)
+
+
+# ------------------------------------------------------------------ inside a turn
+def _in_turn(state: LoopState, agent: AgentSpec, now: Moment, turn: Turn) -> Directive:
+    if turn.problem is None and turn.proposal.kind in {"cut", "refused", "empty"}:
+        return _broken_turn(state, turn)
+    by_phase = _phases(turn)
+    if fresh := by_phase.get("proposed", []) + by_phase.get("approved", []):
+        return Validate(ordinals=tuple(sorted(c.ordinal for c in fresh)))
+    if unauthorised := by_phase.get("accepted", []) + _lapsed(by_phase, now):
+        return Authorise(ordinals=tuple(sorted(c.ordinal for c in unauthorised)))
+    if unchecked := _unchecked(by_phase, agent):
+        return Recheck(ordinals=tuple(c.ordinal for c in unchecked))
+    if allowed := by_phase.get("allowed"):
+        return Execute(ordinals=tuple(c.ordinal for c in allowed))
+    if asking := by_phase.get("asking"):
+        return RequestApproval(ordinals=tuple(c.ordinal for c in asking))
+    if waiting := by_phase.get("waiting"):
+        until = min((c.approval_expires_at or 0.0) for c in waiting)
+        return Suspend(
+            status=Status.AWAITING_APPROVAL, reason=waiting[0].rule or "approval", until=until
+        )
+    return _observed_turn(state, agent, now, turn)
+
+
+def _phases(turn: Turn) -> dict[str, list[CallState]]:
+    phases: dict[str, list[CallState]] = {}
+    for call in turn.calls:
+        phases.setdefault(call.phase, []).append(call)
+    return phases
+
+
+def _lapsed(by_phase: dict[str, list[CallState]], now: Moment) -> list[CallState]:
+    """Calls whose grant has run out, as after a crash: authority is asked for again."""
+    return [c for c in by_phase.get("allowed", []) if c.grant_expires_at < now.at + GRANT_MARGIN_S]
+
+
+def _unchecked(by_phase: dict[str, list[CallState]], agent: AgentSpec) -> list[CallState]:
+    calls = by_phase.get("allowed", []) + by_phase.get("asking", [])
+    return [c for c in calls if not c.is_rechecked and _has_precondition(agent, c)]
+
+
+def _has_precondition(agent: AgentSpec, call: CallState) -> bool:
+    tool = agent.tool(call.tool)
+    return tool is not None and tool.has_precondition
+
+
+def _broken_turn(state: LoopState, turn: Turn) -> Directive:
+    """A turn that proposes nothing that could be done."""
+    match turn.proposal.kind:
+        case "refused":
+            return Finish(status=Status.FAILED, reason=Reason.REFUSED, why=turn.proposal.text)
+        case "empty":
+            if state.nudges > 1:
+                return Finish(status=Status.FAILED, reason=Reason.NO_ACTION)
+            problem = Problem(
+                code="EMPTY_TURN", message="You said nothing. Call a tool, or finish, or give up."
+            )
+        case _:
+            problem = Problem(
+                code="OUTPUT_LIMIT",
+                message="Your answer was cut off at the output limit; nothing of it was done.",
+                hint="Say less, or split the call.",
+            )
+    return Record(events=(e.ProposalRejected(step=turn.step, problem=problem),))
+
+
+def _observed_turn(state: LoopState, agent: AgentSpec, now: Moment, turn: Turn) -> Directive:
+    """Every call has its result: does the run end here?"""
+    if agent.on_policy_deny == "end" and (denied := _denied_by_policy(turn)):
+        return Finish(status=Status.DENIED, reason=Reason.POLICY, why=denied)
+    if agent.on_expired_approval == "needs_input" and _has_expired(turn):
+        return Finish(status=Status.NEEDS_INPUT, reason=Reason.APPROVAL_EXPIRED)
+    if turn.problem is None and (ending := _proposed_ending(state, agent, now, turn)):
+        return ending
+    if turn.calls and not turn.is_assessed:
+        return Assess()
+    if turn.stopped_by:
+        return Finish(status=Status.NO_PROGRESS, reason=Reason(turn.stopped_by))
+    if _asks_for_judgement(agent, turn):
+        return Judge(has_output=False)
+    return _over_ceiling(state, agent) or _new_step(state, agent, now)
+
+
+def _denied_by_policy(turn: Turn) -> str:
+    for call in turn.calls:
+        result = call.result
+        is_denied = result is not None and result.kind == "denied" and result.problem is not None
+        if is_denied and result.problem.code != PERSON_DENIED:
+            return result.problem.message or "policy"
+    return ""
+
+
+def _has_expired(turn: Turn) -> bool:
+    return any(c.result is not None and c.result.kind == "expired" for c in turn.calls)
+
+
+def _asks_for_judgement(agent: AgentSpec, turn: Turn) -> bool:
+    """An agent without ``output=`` ends early, as soon as its predicate holds."""
+    if not agent.has_done or agent.output_schema is not None or turn.is_judged:
+        return False
+    return any(c.result is not None and c.result.kind == "ok" for c in turn.calls)
+
+
+def _proposed_ending(
+    state: LoopState, agent: AgentSpec, now: Moment, turn: Turn
+) -> Directive | None:
+    proposal = turn.proposal
+    match proposal.kind:
+        case "finish":
+            if not turn.is_checked:
+                return Validate()
+            return Judge(has_output=True)
+        case "ask_user":
+            return Finish(status=Status.NEEDS_INPUT, reason=Reason.QUESTION, output=proposal.text)
+        case "give_up":
+            return Finish(status=Status.FAILED, reason=Reason.NO_ACTION, why=proposal.text)
+        case "wait":
+            if turn.is_waited:
+                return None
+            return Suspend(
+                status=Status.WAITING, reason=Reason.TIMER, until=now.at + proposal.seconds
+            )
+        case "final":
+            reason = (
+                Reason(state.exhausted) if state.exhausted else _spent_budget(state, agent, now)
+            )
+            return Finish(status=Status.BUDGET_EXHAUSTED, reason=reason, output=proposal.text)
+        case _:
+            return None
+
+
+def _spent_budget(state: LoopState, agent: AgentSpec, now: Moment) -> Reason:
+    """Which budget made the final turn the last one."""
+    fit = budget.next_reservation(state, agent, stretch_s=now.stretch_s)
+    return fit.reason if isinstance(fit, budget.Exhausted) else Reason.MAX_TOKENS
+
+
+def _over_ceiling(state: LoopState, agent: AgentSpec) -> Directive | None:
+    """Progress is judged before error ceilings (CONTRACT.md section 3)."""
+    if any(n >= MAX_EQUAL_REJECTIONS for n in state.seen.rejections.values()):
+        return Finish(status=Status.NO_PROGRESS, reason=Reason.REPEATED_ACTION)
+    errors = agent.errors
+    if state.corrections >= errors.max_corrections:
+        return _escalate(agent, "the model could not correct its proposals", Reason.BAD_OUTPUT)
+    if state.consecutive_errors >= errors.max_consecutive:
+        return _escalate(agent, "tools failed several times in a row", Reason.TOO_MANY_ERRORS)
+    if state.tool_errors >= errors.max_total:
+        return Finish(status=Status.FAILED, reason=Reason.TOO_MANY_ERRORS)
+    return None
+
+
+def _escalate(agent: AgentSpec, text: str, reason: Reason) -> Directive:
+    if agent.errors.escalate_to is None:
+        return Finish(status=Status.FAILED, reason=reason, why=text)
+    return AskPerson(group=agent.errors.escalate_to, text=text)

@@ -1,0 +1,143 @@
+"""The free-form strategy: the model picks among the allowed tools, and how its turns are read.
+
+A turn is content blocks as the provider sent them. What it proposes is read off the structure
+alone: tool_use blocks, the reserved control tools, and text only where there is no call. Nothing
+in the words is ever looked at.
+"""
+
+from messages.parts import Block, JsonValue
+from messages.state import CallState, Proposal
+
+FINISH = "finish"
+ASK_USER = "ask_user"
+WAIT = "wait"
+GIVE_UP = "give_up"
+CONTROL_TOOLS = (FINISH, ASK_USER, WAIT, GIVE_UP)
+
+_MAX_WAIT_S = 86_400.0
+
+
+def control_tools(output_schema: dict[str, JsonValue] | None) -> tuple[dict[str, JsonValue], ...]:
+    """The tool definitions that let the model say what it wants besides calling a tool.
+
+    Args:
+        output_schema: JSON schema of the agent's output; None where the agent declares none.
+    """
+    output = output_schema or {"type": "string", "description": "What was done and found."}
+    return (
+        _tool(
+            FINISH,
+            "Propose that the task is complete. It is checked against recorded evidence.",
+            {"output": output},
+            ["output"],
+        ),
+        _tool(
+            ASK_USER,
+            "Ask the person who gave the task for a fact that only they can give. Ends the run.",
+            {"question": {"type": "string"}, "schema": {"type": "object"}},
+            ["question"],
+        ),
+        _tool(
+            WAIT,
+            "Wait before looking again at something that is still pending.",
+            {"seconds": {"type": "number", "minimum": 1}, "why": {"type": "string"}},
+            ["seconds", "why"],
+        ),
+        _tool(
+            GIVE_UP,
+            "Say that nothing useful can be done and why.",
+            {"why": {"type": "string"}},
+            ["why"],
+        ),
+    )
+
+
+def _tool(
+    name: str, description: str, properties: dict[str, JsonValue], required: list[str]
+) -> dict[str, JsonValue]:
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+    return {"name": name, "description": description, "input_schema": schema}
+
+
+def read_turn(
+    content: tuple[Block, ...], stop_reason: str, *, is_final: bool
+) -> tuple[Proposal, tuple[CallState, ...]]:
+    """What a turn proposes, and its tool calls in order.
+
+    A turn that was cut off or refused proposes nothing: none of its calls is ever executed.
+    """
+    text = "\n".join(b["text"] for b in content if _is_text(b)).strip()
+    if is_final:
+        return Proposal(kind="final", text=text), ()
+    calls = _calls(content)
+    if stop_reason in {"max_tokens", "model_context_window_exceeded"}:
+        return Proposal(kind="cut", text=text), calls
+    if stop_reason == "refusal":
+        return Proposal(kind="refused", text=text), calls
+    controls = [call for call in calls if call.tool in CONTROL_TOOLS]
+    if controls and len(calls) == 1:
+        return _control(controls[0]), ()
+    if calls:
+        return Proposal(kind="calls", text=text), calls
+    if not text:
+        return Proposal(kind="empty"), ()
+    return Proposal(kind="finish", output=text, text=text), ()
+
+
+def _is_text(block: Block) -> bool:
+    return block.get("type") == "text" and isinstance(block.get("text"), str)
+
+
+def _calls(content: tuple[Block, ...]) -> tuple[CallState, ...]:
+    uses = [block for block in content if block.get("type") == "tool_use"]
+    return tuple(
+        CallState(
+            ordinal=ordinal,
+            tool_use_id=str(use.get("id", "")),
+            tool=str(use.get("name", "")),
+            arguments=_arguments(use.get("input")),
+        )
+        for ordinal, use in enumerate(uses)
+    )
+
+
+def _arguments(value: JsonValue) -> dict[str, JsonValue]:
+    # anything but an object cannot be a set of arguments; the validator names the mistake
+    return value if isinstance(value, dict) else {"": value}
+
+
+def _control(call: CallState) -> Proposal:
+    given = call.arguments
+    match call.tool:
+        case "finish":
+            return Proposal(kind="finish", output=given.get("output"), control_id=call.tool_use_id)
+        case "ask_user":
+            schema = given.get("schema")
+            return Proposal(
+                kind="ask_user",
+                text=str(given.get("question", "")),
+                schema=schema if isinstance(schema, dict) else None,
+                control_id=call.tool_use_id,
+            )
+        case "wait":
+            return Proposal(
+                kind="wait",
+                text=str(given.get("why", "")),
+                seconds=_seconds(given.get("seconds")),
+                control_id=call.tool_use_id,
+            )
+        case _:
+            return Proposal(
+                kind="give_up", text=str(given.get("why", "")), control_id=call.tool_use_id
+            )
+
+
+def _seconds(value: JsonValue) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 1.0
+    return min(max(float(value), 1.0), _MAX_WAIT_S)

@@ -1,0 +1,1 @@
+"""Asking a model: rendering, attempts, prices, and the providers."""

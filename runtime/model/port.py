@@ -1,0 +1,48 @@
+"""A model as the planner sees it: one request, one attempt, one answer."""
+
+from typing import Literal, Protocol
+
+from messages.base import Part
+from messages.parts import Block, JsonValue, Usage
+
+FailureReason = Literal["model_unavailable", "refused", "bad_request", "retry_after"]
+
+
+class ModelRequest(Part, kw_only=True):
+    """What one inference gets to see."""
+
+    model: str
+    system: str
+    tools: tuple[dict[str, JsonValue], ...]
+    """Definitions as the provider wants them; empty on the final turn."""
+    messages: tuple[dict[str, JsonValue], ...]
+    max_output_tokens: int
+    goal: str = ""
+    inputs: dict[str, JsonValue] = {}
+    turn: int = 0
+    """Decisions before this one in the conversation; 0 is the first."""
+    is_final: bool = False
+
+
+class ModelAnswer(Part, kw_only=True):
+    """What one inference gave, exactly as received."""
+
+    content: tuple[Block, ...]
+    stop_reason: str
+    usage: Usage | None = None
+    """None: the provider reported none."""
+    model: str
+    request_id: str = ""
+    parameters: dict[str, JsonValue] = {}
+
+
+class Model(Protocol):
+    """A provider, or a script in its place."""
+
+    async def attempt(self, request: ModelRequest) -> ModelAnswer:
+        """One inference, without retries.
+
+        Raises:
+            ModelError: it failed; the reason says how.
+        """
+        ...

@@ -1,0 +1,224 @@
+"""journal -> conversation: append-only, so that every turn once sent stays as it was.
+
+Folded entry by entry beside the state. A turn's results become one user message when the turn is
+over (its next step is reserved): one tool_result per tool_use, in order, as quoted data with its
+provenance. Nothing in that data is ever an instruction; it is marked as data and never read back.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from messages import events as e
+from messages.agent import AgentSpec
+from messages.base import Part
+from messages.canon import canonical
+from messages.ledger import Entry
+from messages.parts import Evidence, JsonValue, Problem, Reservation
+from messages.state import CallResult, LoopState, Turn
+from runtime.loop.evolve import begin, evolve, seal
+from runtime.loop.strategies.loop import control_tools
+from runtime.loop.summary import what_was_done
+from runtime.model.port import ModelRequest
+
+Sent = dict[str, JsonValue]
+"""One message of the provider's conversation."""
+
+_ENCODE = msgspec.json.Encoder().encode
+_FINAL_TEXT = (
+    "You have reached a limit of this task. No tool can be called any more. Answer with what is"
+    " already known and say explicitly what is missing."
+)
+
+
+class Conversation(Part, kw_only=True):
+    """A run as the model has seen it, and the state it was rendered from."""
+
+    state: LoopState
+    messages: tuple[Sent, ...]
+    size: int
+    """Bytes of ``messages``: an upper bound of their tokens."""
+    turns: int = 0
+    """Decisions so far."""
+
+
+def fold_conversation(conversation: Conversation | None, entry: Entry) -> Conversation:
+    """The conversation after one more entry of the journal.
+
+    Raises:
+        BrokenChain: the entry does not follow.
+    """
+    for event in entry.events:
+        if conversation is None:
+            conversation = _opened(begin(entry, event))
+            continue
+        conversation = _told(conversation, event)
+    if conversation is None:
+        raise AssertionError("an entry without events")
+    state = seal(conversation.state, entry.version, entry.hash, entry.at, entry.active_s)
+    return replace(conversation, state=state)
+
+
+def _opened(state: LoopState) -> Conversation:
+    text = state.goal
+    if state.inputs:
+        text += "\n\nInputs (data):\n" + _ENCODE(state.inputs).decode()
+    return _said(Conversation(state=state, messages=(), size=0), "user", [_text(text)])
+
+
+def _told(conversation: Conversation, event: e.AnyEvent) -> Conversation:
+    """One event: the state moves on, and where it ends a turn or speaks, so does the talk."""
+    turn = conversation.state.turn
+    if isinstance(event, e.StepReserved) and turn is not None:
+        conversation = _said(conversation, "user", _results(conversation.state, turn))
+    conversation = replace(conversation, state=evolve(conversation.state, event))
+    match event:
+        case e.Decided() if event.content:
+            said = _said(conversation, "assistant", list(event.content))
+            return replace(said, turns=said.turns + 1)
+        case e.Decided():
+            return replace(conversation, turns=conversation.turns + 1)
+        case e.HumanAnswered():
+            answer = f"{event.person} answers: {_ENCODE(event.answer).decode()}"
+            return _said(conversation, "user", [_text(answer)])
+        case _:
+            return conversation
+
+
+def _said(conversation: Conversation, role: str, blocks: list[Sent]) -> Conversation:
+    """Append blocks; the provider wants roles to alternate, so a second user turn is joined."""
+    messages = conversation.messages
+    size = conversation.size + len(_ENCODE(blocks)) + len(role) + 32
+    if not blocks:
+        return conversation
+    if messages and messages[-1]["role"] == role:
+        joined = {"role": role, "content": [*messages[-1]["content"], *blocks]}
+        return replace(conversation, messages=(*messages[:-1], joined), size=size)
+    message: Sent = {"role": role, "content": blocks}
+    return replace(conversation, messages=(*messages, message), size=size)
+
+
+# ------------------------------------------------------------------ results
+def _results(state: LoopState, turn: Turn) -> list[Sent]:
+    """One result per tool_use of the turn, in order; else what the turn as a whole is told."""
+    evidence = {item.id: item for item in state.evidence[-len(turn.calls) - 8 :]}
+    blocks = [
+        _result(call.tool_use_id, call.result, evidence.get(call.result.evidence_id or ""))
+        for call in turn.calls
+        if call.result is not None
+    ]
+    if turn.proposal.control_id is not None:
+        blocks.append(_control_result(turn))
+    elif turn.problem is not None and not blocks:
+        blocks.append(_text(_ENCODE(_problem(turn.problem)).decode()))
+    return blocks
+
+
+def _result(tool_use_id: str, result: CallResult, evidence: Evidence | None) -> Sent:
+    shown: dict[str, Any] = {}
+    if evidence is not None:
+        shown = {
+            "evidence": evidence.id,
+            "source": evidence.source,
+            "request_id": evidence.request_id,
+            "data": evidence.payload,
+        }
+        if evidence.ref is not None:
+            shown["whole"] = f"artifact {evidence.ref}"
+        if evidence.notes:
+            shown["notes"] = list(evidence.notes)
+    if result.problem is not None:
+        shown = {**shown, **_problem(result.problem)}
+    if result.kind != "ok":
+        shown["outcome"] = result.kind
+    if result.warning:
+        shown["warning"] = result.warning
+    block: Sent = {
+        "type": "tool_result",
+        "tool_use_id": tool_use_id,
+        "content": _ENCODE(shown).decode(),
+    }
+    if result.kind != "ok":
+        block["is_error"] = True
+    return block
+
+
+def _control_result(turn: Turn) -> Sent:
+    block: Sent = {
+        "type": "tool_result",
+        "tool_use_id": turn.proposal.control_id or "",
+        "content": "done",
+    }
+    if turn.problem is not None:
+        block["content"] = _ENCODE(_problem(turn.problem)).decode()
+        block["is_error"] = True
+    return block
+
+
+def _problem(problem: Problem) -> dict[str, str]:
+    shown = {"error": problem.code, "message": problem.message}
+    return {**shown, "hint": problem.hint} if problem.hint else shown
+
+
+def _text(text: str) -> Sent:
+    return {"type": "text", "text": text}
+
+
+# ------------------------------------------------------------------ requests
+def tools_of(agent: AgentSpec) -> tuple[dict[str, JsonValue], ...]:
+    """Tool definitions of an agent, control tools last, in a stable order."""
+    own = tuple(
+        {
+            "name": tool.name,
+            "description": tool.description,
+            "input_schema": tool.parameters,
+        }
+        for tool in agent.tools
+    )
+    return own + control_tools(agent.output_schema)
+
+
+def request_of(
+    conversation: Conversation,
+    agent: AgentSpec,
+    tools: tuple[dict[str, JsonValue], ...],
+    reservation: Reservation,
+) -> ModelRequest:
+    """What the model is sent for one step, or for the final turn."""
+    state = conversation.state
+    messages = conversation.messages
+    if reservation.is_final:
+        tools = ()
+        messages = _final_messages(state, reservation)
+    return ModelRequest(
+        model=agent.model,
+        system=agent.instructions,
+        tools=tools,
+        messages=messages,
+        max_output_tokens=reservation.output_tokens,
+        goal=state.goal,
+        inputs=state.inputs,
+        turn=conversation.turns,
+        is_final=reservation.is_final,
+    )
+
+
+def input_size(conversation: Conversation, agent: AgentSpec) -> int:
+    """Upper bound of the input tokens of the next request, in bytes."""
+    return agent.prompt_bytes + conversation.size
+
+
+def _final_messages(state: LoopState, reservation: Reservation) -> tuple[Sent, ...]:
+    """A short rendering that fits what was kept back: the goal, what was done, newest evidence."""
+    room = (reservation.most.tokens - reservation.output_tokens) * 3 // 4
+    head = f"{state.goal[: room // 3]}\n\n{_FINAL_TEXT}\n\nDone: {what_was_done(state)}"
+    room -= len(head.encode())
+    lines: list[str] = []
+    for item in reversed(state.evidence):
+        line = f"\n{item.id} {item.source}: {canonical(item.payload).decode()}"
+        if len(line.encode()) > room:
+            break
+        room -= len(line.encode())
+        lines.append(line)
+    return ({"role": "user", "content": [_text(head + "".join(reversed(lines)))]},)

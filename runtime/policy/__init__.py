@@ -1,0 +1,1 @@
+"""Who may do what: rules, approvals, and the grants that prove a yes."""

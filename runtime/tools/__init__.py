@@ -1,0 +1,1 @@
+"""Declaring tools, describing them to a model, and running them."""

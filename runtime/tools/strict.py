@@ -1,0 +1,136 @@
+r"""What msgspec lets through and we do not.
+
+Two things, both checked against the JSON schema, since only the schema reaches into nested types
+of the user's code:
+
+* Python's ``$`` also matches before a final newline, so ``^ORD-[0-9]+$`` accepts ``"ORD-1\n"``: a
+  second spelling, and so a second idempotency key, of one order. Here ``$`` means the end; the
+  schema sent to the model keeps ``$``, which in JSON schema means just that.
+* A nested struct drops unknown fields without a word. The model asked for something that nobody
+  would do, so it is told.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from messages.parts import JsonValue
+
+Schema = dict[str, JsonValue]
+
+_JSON_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+
+
+def closed(schema: Schema) -> Schema:
+    """``schema`` with every object refusing unknown fields, and without titles."""
+    result = {key: _closed_under(key, value) for key, value in schema.items() if key != "title"}
+    if "properties" in result:
+        result.setdefault("additionalProperties", False)
+    return result
+
+
+def _closed_under(key: str, value: JsonValue) -> JsonValue:
+    if key == "properties":
+        return {name: closed(each) for name, each in value.items()}
+    if key in {"anyOf", "prefixItems"}:
+        return [closed(each) for each in value]
+    if key in {"items", "additionalProperties"} and isinstance(value, dict):
+        return closed(value)
+    return value
+
+
+def first_misfit(schema: Schema, value: JsonValue, path: str = "$") -> str | None:
+    """The first place where ``value``, which msgspec accepted, still does not fit; or None."""
+    if "anyOf" in schema:
+        return _misfit_of_union(schema["anyOf"], value, path)
+    if isinstance(value, str):
+        return _misfit_of_text(schema, value, path)
+    if isinstance(value, dict):
+        unknown = _unknown_field(schema, value)
+        if unknown is not None:
+            return f"Object contains unknown field `{unknown}` - at `{path}`"
+    for name, part_schema, part in _parts(schema, value):
+        misfit = first_misfit(part_schema, part, path + name)
+        if misfit is not None:
+            return misfit
+    return None
+
+
+def _misfit_of_union(members: list[Schema], value: JsonValue, path: str) -> str | None:
+    found = [first_misfit(each, value, path) for each in members if _may_be(each, value)]
+    return None if None in found or not found else found[0]
+
+
+def _misfit_of_text(schema: Schema, value: str, path: str) -> str | None:
+    pattern = schema.get("pattern")
+    if pattern is None or _compiled(pattern).search(value):
+        return None
+    return f"Expected `str` matching regex {pattern!r} - at `{path}`"
+
+
+def _unknown_field(schema: Schema, value: dict[str, JsonValue]) -> str | None:
+    if schema.get("additionalProperties") is not False:
+        return None
+    return next((name for name in value if name not in schema["properties"]), None)
+
+
+def _parts(schema: Schema, value: JsonValue) -> Iterator[tuple[str, Schema, JsonValue]]:
+    if isinstance(value, dict):
+        known, others = schema.get("properties", {}), schema.get("additionalProperties")
+        for name, part in value.items():
+            part_schema = known.get(name, others)
+            if isinstance(part_schema, dict):
+                yield f".{name}", part_schema, part
+    elif isinstance(value, list):
+        first, others = schema.get("prefixItems", []), schema.get("items")
+        for index, part in enumerate(value):
+            part_schema = first[index] if index < len(first) else others
+            if isinstance(part_schema, dict):
+                yield f"[{index}]", part_schema, part
+
+
+def _may_be(schema: Schema, value: JsonValue) -> bool:
+    """Whether this member of a union can be the one that msgspec chose."""
+    if "enum" in schema and value not in schema["enum"]:
+        return False
+    kinds = _JSON_TYPES.get(schema.get("type", ""))
+    if kinds is not None and not isinstance(value, kinds):
+        return False
+    if not isinstance(value, dict):
+        return True
+    tags = {
+        name: each["enum"] for name, each in schema.get("properties", {}).items() if "enum" in each
+    }
+    return all(value[name] in allowed for name, allowed in tags.items() if name in value)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(local_pattern(pattern))
+
+
+def local_pattern(pattern: str) -> str:
+    r"""``pattern`` with every ``$`` that is an anchor written as ``\Z``."""
+    result: list[str] = []
+    is_escaped, class_start = False, -1
+    for index, char in enumerate(pattern):
+        is_inside = class_start >= 0
+        result.append(r"\Z" if char == "$" and not is_escaped and not is_inside else char)
+        if is_escaped:
+            is_escaped = False
+        elif char == "\\":
+            is_escaped = True
+        elif char == "[" and not is_inside:
+            # A "]" right after "[" or "[^" is a character, not the end.
+            class_start = index + (2 if pattern[index + 1 : index + 2] == "^" else 1)
+        elif char == "]" and is_inside and index > class_start:
+            class_start = -1
+    return "".join(result)

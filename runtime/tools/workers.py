@@ -1,0 +1,144 @@
+"""User code under a deadline: async in place, sync in a thread that can be left behind.
+
+A thread cannot be stopped. At the deadline it is left behind and keeps its slot until it ends, so
+that hanging tools cannot fill the process with threads; and it is a daemon thread, so that it
+cannot keep a process alive that wants to stop. (anyio's own worker threads do neither.)
+"""
+
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+
+DEFAULT_SLOTS = 40
+"""Sync functions that run at a time in one process."""
+
+
+@dataclass(frozen=True)
+class Returned:
+    """The function came back."""
+
+    value: object
+
+
+@dataclass(frozen=True)
+class Raised:
+    """The function raised."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True)
+class Late:
+    """It did not come back in time; what started may still be running.
+
+    Attributes:
+        has_started: False: there was no thread for it all the time, it was never called.
+    """
+
+    has_started: bool
+
+
+@dataclass(frozen=True)
+class Vanished:
+    """The function cancelled itself: it neither returned nor raised anything."""
+
+
+Ended = Returned | Raised | Late | Vanished
+"""How a call of user code ended."""
+
+
+class Workers:
+    """Slots for sync functions."""
+
+    def __init__(self, slots: int = DEFAULT_SLOTS) -> None:
+        """Args: slots: how many run at a time, those left behind included."""
+        self._slots = anyio.CapacityLimiter(slots)
+
+    @property
+    def busy(self) -> int:
+        """How many slots are taken now."""
+        return int(self._slots.borrowed_tokens)
+
+    async def run(
+        self, function: Callable[..., object], /, *args: object, timeout_s: float, **kwargs: object
+    ) -> Ended:
+        """Call a function and wait for it, at most ``timeout_s`` seconds.
+
+        Args:
+            function: An async one runs in this event loop, a sync one in a thread. Whatever it
+                raises is an answer, ``sys.exit()`` included: user code does not stop the process.
+            *args: For the function.
+            timeout_s: Waiting for a slot counts.
+            **kwargs: For the function.
+        """
+        call = _Call(partial(function, *args, **kwargs), inspect.iscoroutinefunction(function))
+        with anyio.move_on_after(timeout_s) as scope:
+            # A task of its own, so that a function that cancels itself does not cancel us.
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._perform, call)
+        if call.ended is not None:
+            return call.ended
+        return Late(has_started=call.has_started) if scope.cancelled_caught else Vanished()
+
+    async def _perform(self, call: "_Call") -> None:
+        if not call.is_async:
+            await self._in_thread(call)
+            if not (isinstance(call.ended, Returned) and inspect.isawaitable(call.ended.value)):
+                return
+            awaitable, call.ended = call.ended.value, None
+        else:
+            call.has_started = True
+            awaitable = call.function()
+        try:
+            call.ended = Returned(await awaitable)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 -- user code; it becomes an answer
+            call.ended = Raised(error)
+
+    async def _in_thread(self, call: "_Call") -> None:
+        slot, is_over, loop = object(), anyio.Event(), anyio.lowlevel.current_token()
+        await self._slots.acquire_on_behalf_of(slot)
+
+        def finish() -> None:
+            self._slots.release_on_behalf_of(slot)
+            is_over.set()
+
+        def work() -> None:
+            ended = _settled(call.function)
+            call.ended = ended
+            with suppress(RuntimeError):  # the event loop is gone, nobody waits any more
+                anyio.from_thread.run_sync(finish, token=loop)
+
+        call.has_started = True
+        context = contextvars.copy_context()
+        try:
+            threading.Thread(target=context.run, args=(work,), name="tool", daemon=True).start()
+        except RuntimeError:  # no thread can be started: the function was never called
+            call.has_started = False
+            finish()
+            call.ended = Late(has_started=False)
+            return
+        await is_over.wait()
+
+
+@dataclass
+class _Call:
+    function: Callable[[], Any]
+    is_async: bool
+    has_started: bool = False
+    ended: Ended | None = None
+
+
+def _settled(function: Callable[[], object]) -> Ended:
+    try:
+        return Returned(function())
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- user code; it becomes an answer
+        return Raised(error)

@@ -1,0 +1,289 @@
+"""The journal as ``watch`` and the ``events`` verb print it: one small line per event.
+
+A line says what happened and with which call, key, code or size; never arguments, results or model
+text. Whoever wants those asks for ``show`` or ``trace``.
+"""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from messages.canon import shown
+from messages.events import (
+    Accepted,
+    AnyEvent,
+    ApprovalExpired,
+    ApprovalRequested,
+    ApprovalResolved,
+    Assessed,
+    Authorised,
+    ChildEnded,
+    ChildStarted,
+    CompletionRejected,
+    Consulted,
+    Decided,
+    Finished,
+    HandedOver,
+    HumanAnswered,
+    HumanAsked,
+    Intended,
+    Judged,
+    Observed,
+    Planned,
+    ProgressFlagged,
+    ProposalRejected,
+    Rechecked,
+    Reconciled,
+    Resumed,
+    RunCreated,
+    StepLost,
+    StepReserved,
+    Suspended,
+    Verified,
+    kind_of,
+)
+from messages.ledger import Entry
+from messages.parts import Evidence, Problem
+from runtime.views.values import View, hash_or_none, iso, iso_or_none, seconds, usd
+
+_TEXT_CHARS = 500
+"""Reasons and questions are written by people, rules or the model; a line stays a line."""
+
+
+def event_line(entry: Entry, event: AnyEvent) -> View:
+    """One event as a line: ``{v, run_id, version, at, kind, step, …}``."""
+    return {
+        "v": 1,
+        "run_id": entry.run_id,
+        "version": entry.version,
+        "at": iso(entry.at),
+        "kind": kind_of(event),
+        "step": _step(event),
+        **_fields(event),
+    }
+
+
+def event_lines(entries: Iterable[Entry]) -> list[View]:
+    """Every event of the entries, in order."""
+    return [event_line(entry, event) for entry in entries for event in entry.events]
+
+
+def _step(event: AnyEvent) -> int | None:
+    if isinstance(event, StepReserved):
+        return event.reservation.step
+    step: int | None = getattr(event, "step", None)
+    return step
+
+
+def _fields(event: AnyEvent) -> View:
+    match event:
+        case StepReserved() | StepLost() | Decided() | Consulted() | ProposalRejected():
+            return _of_step(event)
+        case Accepted() | ProgressFlagged() | Assessed() | Judged() | CompletionRejected():
+            return _of_check(event)
+        case Authorised() | Rechecked() | Intended() | Observed() | Reconciled() | Verified():
+            return _of_effect(event)
+        case ApprovalRequested() | ApprovalResolved() | ApprovalExpired():
+            return _of_approval(event)
+        case HumanAsked() | HumanAnswered():
+            return _of_question(event)
+        case Planned():
+            return {"steps": len(event.plan)}
+        case _:
+            return _of_run(event)
+
+
+def _of_step(event: StepReserved | StepLost | Decided | Consulted | ProposalRejected) -> View:
+    match event:
+        case StepReserved(reservation=held):
+            cost = usd(held.most.cost_microusd)
+            return {"tokens": held.most.tokens, "usd": cost, "is_final": held.is_final}
+        case StepLost():
+            charged = event.charged
+            return {
+                "why": event.why,
+                "tokens": charged.tokens,
+                "usd": usd(charged.cost_microusd),
+                "attempts": len(event.attempts),
+            }
+        case Decided():
+            return _decided(event)
+        case Consulted():
+            return {
+                "purpose": event.purpose,
+                "model": event.model,
+                "tokens": event.usage.tokens,
+                "usd": usd(event.charged.cost_microusd),
+                "seconds": seconds(event.duration_s),
+            }
+        case ProposalRejected():
+            return {"ordinal": event.ordinal, **_problem(event.problem)}
+        case _:
+            assert_never(event)
+
+
+def _decided(event: Decided) -> View:
+    tools = [block.get("name") for block in event.content if block.get("type") == "tool_use"]
+    return {
+        "model": event.model,
+        "stop_reason": event.stop_reason,
+        "tools": tools,
+        "tokens": event.usage.tokens,
+        "usd": usd(event.charged.cost_microusd),
+        "seconds": seconds(event.duration_s),
+        "attempts": len(event.attempts),
+    }
+
+
+def _of_check(
+    event: Accepted | ProgressFlagged | Assessed | Judged | CompletionRejected,
+) -> View:
+    match event:
+        case Accepted(actions=actions):
+            calls = [
+                {
+                    "ordinal": action.ordinal,
+                    "tool": action.tool,
+                    "key": action.key,
+                    "action_hash": shown(action.action_hash),
+                }
+                for action in actions
+            ]
+            return {"calls": calls}
+        case ProgressFlagged():
+            return {"ordinal": event.ordinal, "flag": event.kind, "level": event.level}
+        case Assessed():
+            return {}
+        case Judged():
+            return {"unmet": _cut(event.unmet)}
+        case CompletionRejected():
+            return _problem(event.problem)
+        case _:
+            assert_never(event)
+
+
+def _of_effect(
+    event: Authorised | Rechecked | Intended | Observed | Reconciled | Verified,
+) -> View:
+    match event:
+        case Authorised():
+            return _authorised(event)
+        case Rechecked():
+            return {"ordinal": event.ordinal, "unmet": _cut(event.unmet)}
+        case Intended():
+            call = {"ordinal": event.ordinal, "tool": event.tool, "key": event.key}
+            return {**call, "action_hash": shown(event.action_hash)}
+        case Observed():
+            return {
+                "ordinal": event.ordinal,
+                "outcome": event.kind,
+                **_evidence(event.evidence),
+                **_problem(event.problem),
+            }
+        case Reconciled():
+            return {
+                "ordinal": event.ordinal,
+                "key": event.key,
+                "finding": event.finding,
+                "how": event.how,
+                **_evidence(event.evidence),
+                **_problem(event.problem),
+            }
+        case Verified():
+            return {"key": event.key, "is_there": event.is_there, **_evidence(event.evidence)}
+        case _:
+            assert_never(event)
+
+
+def _authorised(event: Authorised) -> View:
+    verdicts = [
+        {
+            "ordinal": verdict.ordinal,
+            "decision": verdict.decision,
+            "rule": verdict.rule,
+            "group": verdict.group,
+        }
+        for verdict in event.verdicts
+    ]
+    grant = event.grant.id if event.grant else None
+    return {"verdicts": verdicts, "policy": event.policy, "grant_id": grant}
+
+
+def _of_approval(event: ApprovalRequested | ApprovalResolved | ApprovalExpired) -> View:
+    call: View = {"ordinal": event.ordinal, "approval_id": event.approval_id}
+    match event:
+        case ApprovalRequested():
+            return {
+                **call,
+                "tool": event.tool,
+                "key": event.key,
+                "action_hash": hash_or_none(event.action_hash),
+                "group": event.group,
+                "size": event.size,
+                "rule": event.rule,
+                "expires_at": iso(event.expires_at),
+            }
+        case ApprovalResolved():
+            person = {"decision": event.decision, "person": event.person}
+            return {**call, **person, "reason": _cut(event.reason)}
+        case ApprovalExpired():
+            return call
+        case _:
+            assert_never(event)
+
+
+def _of_question(event: HumanAsked | HumanAnswered) -> View:
+    match event:
+        case HumanAsked():
+            asked = {"question_id": event.question_id, "group": event.group}
+            return {**asked, "text": _cut(event.text)}
+        case HumanAnswered():
+            return {"question_id": event.question_id, "person": event.person}
+        case _:
+            assert_never(event)
+
+
+def _of_run(
+    event: RunCreated | Suspended | Resumed | HandedOver | ChildStarted | ChildEnded | Finished,
+) -> View:
+    match event:
+        case RunCreated():
+            created = {"agent": event.agent, "principal": event.identity.principal}
+            return {**created, "trace_id": event.trace_id, "continues": event.continues}
+        case Suspended():
+            reason = _cut(event.reason)
+            return {"status": event.status, "reason": reason, "until": iso_or_none(event.until)}
+        case Resumed():
+            return {"why": _cut(event.why)}
+        case HandedOver():
+            return {"source": event.source, "target": event.target}
+        case ChildStarted():
+            return {"children": [child.run_id for child in event.children]}
+        case ChildEnded():
+            return {"child": event.run_id, "status": event.status, "reason": event.reason}
+        case Finished():
+            end = {"status": event.status, "reason": event.reason, "person": event.person}
+            return {**end, "why": _cut(event.why)}
+        case _:
+            assert_never(event)
+
+
+def _evidence(evidence: Evidence | None) -> View:
+    if evidence is None:
+        return {}
+    return {
+        "tool": evidence.tool,
+        "evidence_id": evidence.id,
+        "request_id": evidence.request_id,
+        "source": evidence.source,
+        "seconds": seconds(evidence.duration_s),
+    }
+
+
+def _problem(problem: Problem | None) -> View:
+    return {} if problem is None else {"code": problem.code, "message": _cut(problem.message)}
+
+
+def _cut(text: str | None) -> str | None:
+    if text is None or len(text) <= _TEXT_CHARS:
+        return text
+    return text[: _TEXT_CHARS - 1] + "…"

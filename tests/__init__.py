@@ -1,0 +1,1 @@
+"""The tests, from pure units up to the installed wheel; see docs/how-to for how to run a part."""

@@ -1,0 +1,140 @@
+"""A daemon that answers from memory, and replies of the shapes that CONTRACT.md fixes."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from messages.errors import NotFound
+
+
+def run_row(run_id: str = "run-1", status: str = "RUNNING", **more: Any) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "agent": "refund",
+        "agent_code": "aabbccddeeff",
+        "tenant": "default",
+        "goal": "settle it",
+        "status": status,
+        "reason": "",
+        "version": 1,
+        "step_count": 1,
+        "limits": {"max_steps": 8, "max_tokens": 40000, "max_usd": None, "max_seconds": 120.0},
+        "usage": {"tokens": 1260, "usd": "0.02", "active_seconds": 1.5},
+        "created_at": "2026-10-28T11:17:43.000Z",
+        "updated_at": "2026-10-28T11:17:44.000Z",
+        "evidence": [],
+        "tool_history": [],
+        "outstanding": [],
+        "approval": None,
+        "output": None,
+        **more,
+    }
+
+
+def event(version: int, kind: str, **more: Any) -> dict[str, Any]:
+    at = "2026-10-28T11:17:43.000Z"
+    head = {"v": 1, "run_id": "run-1", "version": version, "at": at, "kind": kind, "step": 1}
+    return {**head, **more}
+
+
+def approval_row(**more: Any) -> dict[str, Any]:
+    return {
+        "id": "apr-5521",
+        "run_id": "run-1",
+        "agent": "refund",
+        "tool": "issue_refund",
+        "action_hash": "9c41e0d2b7f3",
+        "action_sha256": "9c41e0d2b7f3" + "0" * 52,
+        "group": "support-lead",
+        "size": 2000,
+        "expires_at": "2026-10-28T13:17:43.000Z",
+        "state": "pending",
+        "rule": "over_limit",
+        "why": "above the automatic limit",
+        "key": "refund:order-8472:pay_5a2:v1",
+        "package": {"arguments": {"order_id": "8472", "amount_inr": 2000}},
+        **more,
+    }
+
+
+@dataclass
+class FakeDaemon:
+    """What it knows, and what it was asked."""
+
+    runs: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    pages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    waiting: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    ledger: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    refusal: Exception | None = None
+    is_down: bool = False
+    asked: list[tuple[str, dict[str, Any]]] = field(
+        default_factory=list[tuple[str, dict[str, Any]]]
+    )
+    users: list[str] = field(default_factory=list[str])
+
+    def note(self, verb: str, **body: Any) -> None:
+        self.asked.append((verb, body))
+        if self.refusal is not None:
+            raise self.refusal
+
+    async def show(self, run_id: str, *, at: int | None = None) -> Mapping[str, Any]:
+        self.note("show", run_id=run_id, at=at)
+        for row in self.runs:
+            if row["run_id"] == run_id:
+                return row
+        raise NotFound("run", run_id)
+
+    async def list(self, **query: Any) -> Mapping[str, Any]:
+        self.note("list", **query)
+        return {"v": 1, "runs": self.runs}
+
+    async def events(self, run_id: str, *, after: int = -1) -> Mapping[str, Any]:
+        self.note("events", run_id=run_id, after=after)
+        return self.pages.pop(0) if len(self.pages) > 1 else self.pages[0]
+
+    async def approvals(self, ids: Sequence[str] = ()) -> Mapping[str, Any]:
+        self.note("approvals", ids=list(ids))
+        rows = [row for row in self.waiting if not ids or row["id"] in ids]
+        return {"v": 1, "approvals": rows}
+
+    async def effects(self, **query: Any) -> Mapping[str, Any]:
+        self.note("effects", **query)
+        return {"v": 1, "effects": self.ledger}
+
+    async def submit(self, agent: str, goal: str, **task: Any) -> Mapping[str, Any]:
+        self.note("submit", agent=agent, goal=goal, **task)
+        return {"v": 1, "run_id": task["run_id"], "existing": False}
+
+    async def approve(self, approval_id: str, **body: Any) -> Mapping[str, Any]:
+        self.note("approve", approval_id=approval_id, **body)
+        return {"v": 1, "approval": approval_row(state="approved", decision={"person": "dana"})}
+
+    async def deny(self, approval_id: str, **body: Any) -> Mapping[str, Any]:
+        self.note("deny", approval_id=approval_id, **body)
+        return {"v": 1, "approval": approval_row(state="denied", decision={"person": "dana"})}
+
+    async def cancel(self, run_id: str, *, reason: str = "") -> Mapping[str, Any]:
+        self.note("cancel", run_id=run_id, reason=reason)
+        return {"v": 1, "run_id": run_id}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command line gave back."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> Any:
+        return json.loads(self.err.strip().splitlines()[-1])["error"]
+
+
+class RunCli(Protocol):
+    def __call__(self, *arguments: str) -> Result: ...

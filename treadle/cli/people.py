@@ -1,0 +1,205 @@
+"""The human inbox: approvals, approve, deny.
+
+An approval is bound to the hash of exactly one action. ``approve`` always sends the hash of the
+action it has printed, or the one given with ``--action``, so what was read is what is allowed.
+"""
+
+import click
+
+from messages.errors import NotFound
+from runtime.clock import MachineClock
+from treadle.cli import session
+from treadle.cli.format import (
+    Column,
+    Row,
+    ago,
+    as_mapping,
+    call_text,
+    emit,
+    facts,
+    left,
+    note,
+    plain,
+    short_json,
+    table,
+)
+from treadle.cli.options import Options, command, current_options, room
+
+
+@room("approvals", effect="ro")
+def approvals() -> None:
+    """What waits for a person; without a verb: ls."""
+
+
+@approvals.command("ls", effect="ro")
+def ls() -> None:
+    """List open approvals."""
+    options = current_options()
+
+    async def ask() -> session.Reply:
+        async with session.reading(options) as (reader, _):
+            return await reader.approvals()
+
+    reply = session.run_async(ask)
+    rows = reply["approvals"]
+    emit(options, reply, rows=rows, name="id", text=lambda: _list_text(rows, options))
+
+
+@approvals.command("show", effect="ro")
+@click.argument("approval_id", metavar="ID")
+def show(*, approval_id: str) -> None:
+    """Show exactly what would be allowed: tool, arguments, key, rule, hash."""
+    options = current_options()
+
+    async def ask() -> Row:
+        async with session.reading(options) as (reader, _):
+            return await read_approval(reader, approval_id)
+
+    approval = session.run_async(ask)
+    emit(
+        options,
+        approval,
+        rows=[approval],
+        name="id",
+        text=lambda: approval_text(approval, options),
+    )
+
+
+@command("approve", effect="rw")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--action", metavar="HASH", help="The hash you saw, 12 hex digits or more.")
+@click.option("--note", "reason", default="", metavar="T", help="Kept with the decision.")
+def approve(*, ids: tuple[str, ...], action: str | None, reason: str) -> None:
+    """Allow exactly the action that is shown.
+
+    Without --action the approval is read and printed first, and its hash is sent; at a terminal
+    you are asked.
+    """
+    options = current_options()
+    if action is not None and len(ids) > 1:
+        raise click.UsageError("--action is for one approval; approve them one by one")
+
+    async def work() -> list[Row]:
+        async with session.connect(options, session.APPROVER) as api:
+            hashes = [action or await _confirmed(api, one, options) for one in ids]
+            replies = [
+                await api.approve(one, action=hashed, reason=reason)
+                for one, hashed in zip(ids, hashes, strict=True)
+            ]
+            return [reply["approval"] for reply in replies]
+
+    _print_decided(options, session.run_async(work), "approved")
+
+
+@command("deny", effect="rw")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--action", default="", metavar="HASH", help="The hash you saw.")
+@click.option("--reason", required=True, metavar="T", help="What the model is told.")
+def deny(*, ids: tuple[str, ...], action: str, reason: str) -> None:
+    """Refuse an action; the model is told why and may propose something else."""
+    options = current_options()
+
+    async def work() -> list[Row]:
+        async with session.connect(options, session.APPROVER) as api:
+            replies = [await api.deny(one, action=action, reason=reason) for one in ids]
+            return [reply["approval"] for reply in replies]
+
+    _print_decided(options, session.run_async(work), "denied")
+
+
+async def read_approval(reader: session.Reader, approval_id: str) -> Row:
+    """One approval with the package that the approver is shown.
+
+    Raises:
+        NotFound: there is none of that id.
+    """
+    reply = await reader.approvals([approval_id])
+    for approval in reply["approvals"]:
+        if approval["id"] == approval_id:
+            return approval
+    raise NotFound("approval", approval_id, hint="treadle approvals ls")
+
+
+def approval_text(approval: Row, options: Options) -> str:
+    """Everything that is decided over, one fact a line; nothing is shortened."""
+    now = MachineClock().now()
+    package = _package(approval)
+    arguments = as_mapping(package.get("arguments"))
+    pairs = [
+        ("Approval", f"{plain(approval['id'])}  {plain(approval.get('state', ''))}"),
+        ("Run", f"{plain(approval['run_id'])}  {plain(approval['agent'])}"),
+        ("Goal", plain(package.get("goal") or "")),
+        ("Tool", plain(approval["tool"])),
+        *((f"  {plain(name)}", plain(short_json(value))) for name, value in arguments.items()),
+        ("Key", plain(approval.get("key") or package.get("key") or "")),
+        ("Action", plain(approval["action_hash"])),
+        ("Group", _group_text(approval)),
+        ("Rule", f"{plain(approval.get('rule') or '')} {plain(approval.get('why') or '')}".strip()),
+        ("Expires", f"{plain(approval['expires_at'])} ({left(approval['expires_at'], now)})"),
+        *_other_facts(package),
+    ]
+    if approval.get("decision"):
+        pairs.append(("Decided", plain(short_json(approval["decision"]))))
+    return facts(pairs, options)
+
+
+def _other_facts(package: Row) -> list[tuple[str, str]]:
+    """What else the approver is to see, whatever the package holds in later versions."""
+    known = {"arguments", "goal", "key", "tool", "action_hash", "v"}
+    return [
+        (plain(name), plain(value))
+        for name, value in package.items()
+        if name not in known and value not in (None, "", [], {})
+    ]
+
+
+async def _confirmed(api: session.Api, approval_id: str, options: Options) -> str:
+    """Print the approval, ask where there is somebody to ask, and return the hash it showed."""
+    approval = await read_approval(api, approval_id)
+    note(options, approval_text(approval, options))
+    if options.may_ask:
+        click.confirm(f"Approve {approval_id}?", default=False, abort=True, err=True)
+    return str(approval.get("action_sha256") or approval["action_hash"])
+
+
+def _list_text(rows: list[Row], options: Options) -> str:
+    if not rows:
+        return "nothing waits for approval"
+    now = MachineClock().now()
+    columns = [
+        Column("APPROVAL", lambda row: plain(row["id"])),
+        Column("RUN", lambda row: plain(row["run_id"])),
+        Column("AGENT", lambda row: plain(row["agent"])),
+        Column("TOOL", lambda row: plain(row["tool"])),
+        Column("ACTION", lambda row: plain(row["action_hash"])),
+        Column("GROUP", _group_text),
+        Column("LEFT", lambda row: left(row.get("expires_at"), now), is_number=True),
+        Column("ASKED", lambda row: ago(row.get("requested_at"), now), is_number=True),
+    ]
+    return table(columns, rows, options)
+
+
+def _group_text(row: Row) -> str:
+    size = "" if row.get("size") is None else f" (size {plain(row['size'])})"
+    return f"{plain(row.get('group') or '-')}{size}"
+
+
+def _print_decided(options: Options, rows: list[Row], word: str) -> None:
+    emit(
+        options,
+        {"approvals": rows},
+        rows=rows,
+        name="id",
+        text=lambda: "\n".join(_decided_text(row, word) for row in rows),
+    )
+
+
+def _decided_text(row: Row, word: str) -> str:
+    decision = as_mapping(row.get("decision"))
+    person = f" by {plain(decision['person'])}" if decision.get("person") else ""
+    call = call_text(row.get("tool", ""), _package(row).get("arguments"))
+    return f"{word} {plain(row['id'])}{person} for action {plain(row['action_hash'])}: {call}"
+
+
+def _package(approval: Row) -> Row:
+    return as_mapping(approval.get("package"))

@@ -1,0 +1,122 @@
+"""Starting: init, check, up. ``demo`` has a module of its own."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from treadle.cli import loading, session
+from treadle.cli.failures import DONE, FINDINGS
+from treadle.cli.findings import Finding
+from treadle.cli.format import Row, emit, plain
+from treadle.cli.options import command, current_options
+
+if TYPE_CHECKING:
+    from runtime.agent import App
+
+
+@command("init", effect="rw")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+def init(*, directory: Path) -> None:
+    """Write a new app into DIR: app, tools, policy, settings, a test.
+
+    DIR must be empty or not exist yet.
+    """
+    from treadle.cli.scaffold import write_app  # noqa: PLC0415 -- only here
+
+    options = current_options()
+    files = [str(path) for path in write_app(directory)]
+    emit(
+        options,
+        {"directory": str(directory), "files": files},
+        rows=[{"name": name} for name in files],
+        name="name",
+        text=lambda: "\n".join([*files, "", f"next: cd {directory} and read README.md"]),
+    )
+
+
+@command("check", effect="ro")
+@click.argument("app", metavar="MODULE:APP")
+def check(*, app: str) -> int:
+    """Load an app and say what is wrong with it, and what to write instead."""
+    from treadle.cli.review import summary  # noqa: PLC0415 -- imports what an app imports
+
+    options = current_options()
+    loaded, findings = _loaded(app, options.config)
+    rows: list[Row] = [finding.as_row() for finding in findings]
+    agents = summary(loaded) if loaded is not None else []
+    emit(
+        options,
+        {"app": app, "ok": not findings, "findings": rows, "agents": agents},
+        rows=rows,
+        name="where",
+        text=lambda: "\n".join(map(_finding_text, findings)) or _fine_text(app, agents),
+    )
+    return FINDINGS if findings else DONE
+
+
+@command("up", effect="rw")
+@click.option("--app", required=True, metavar="MODULE:APP", help="The app to run.")
+@click.option(
+    "--model", metavar="NAME", help='Instead of the agents\' own; "scripted" needs no key.'
+)
+@click.option("--paused", "is_paused", is_flag=True, help="Start with a hold on everything.")
+def up(*, app: str, model: str | None, is_paused: bool) -> int:
+    """Run the daemon in the foreground, with a NATS server and a ledger in the data directory.
+
+    Prints "ready" with its addresses on stderr; Ctrl-C or SIGTERM drains and stops it.
+    """
+    from treadle.daemon import DaemonOptions, run_daemon  # noqa: PLC0415 -- imports everything
+
+    loading.split(app)
+    options = current_options()
+    daemon = DaemonOptions(
+        app=app,
+        model=model,
+        data_dir=options.directory,
+        config=options.config,
+        nats=options.nats,
+        paused=is_paused,
+    )
+    return session.run_async(lambda: run_daemon(daemon))
+
+
+def _loaded(spec: str, config: Path | None) -> "tuple[App | None, list[Finding]]":
+    """The app, where it loads, and all that is wrong with it and its files."""
+    from treadle.cli.review import review  # noqa: PLC0415 -- imports what an app imports
+
+    module_name, name = loading.split(spec)
+    module = loading.find_module(module_name)
+    if isinstance(module, Finding):
+        return None, [module]
+    app = loading.find_app(module, name)
+    folder = loading.folder_of(module)
+    if isinstance(app, Finding):
+        return None, [app, *review(None, folder, config)]
+    return app, review(app, folder, config)
+
+
+def _finding_text(finding: Finding) -> str:
+    line = f"{plain(finding.where)}: {plain(finding.message)} ({finding.code})"
+    return f"{line}\n  hint: {plain(finding.hint)}" if finding.hint else line
+
+
+def _fine_text(spec: str, agents: list[dict[str, Any]]) -> str:
+    lines = [f"{spec} is fine"]
+    for agent in agents:
+        judged = "judged by its done" if agent["has_done"] else "without done: ends unverified"
+        lines.append(f"  agent {agent['name']}: {judged}")
+        lines += [
+            f"    {tool['kind']:<5} {tool['name']}{_unknown(tool)}" for tool in agent["tools"]
+        ]
+    return "\n".join(lines)
+
+
+def _unknown(tool: dict[str, Any]) -> str:
+    """How an unknown outcome of a write is resolved."""
+    words = {
+        "replay": ", unknown outcome: called again with the same key",
+        "lookup": ", unknown outcome: looked up by key",
+        "blind": ", unknown outcome: a person looks; every call needs approval",
+    }
+    return words.get(tool["effect"], "")

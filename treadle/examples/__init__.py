@@ -1,0 +1,1 @@
+"""Complete applications that ship with Treadle and run without a key or a network."""

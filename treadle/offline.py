@@ -1,0 +1,107 @@
+"""Reading a data directory without a daemon: the same views, straight from the ledger file."""
+
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
+
+import anyio
+
+from messages import api
+from messages.api import Reply
+from messages.base import Failure, ReplyT, Request
+from messages.errors import NotFound
+from messages.ledger import AnyLedgerRequest
+from runtime.bus.failures import to_error
+from runtime.clock import MachineClock
+from runtime.ledger.sqlite import SqliteLedger
+from runtime.views.reading import Reader
+
+LEDGER_GLOB = "*.db"
+
+
+class Offline:
+    """The reading methods of ``Client`` on a data directory; nothing can be changed through it."""
+
+    def __init__(self, reader: Reader) -> None:
+        """Use ``open_data``."""
+        self._reader = reader
+
+    async def show(self, run_id: str, *, at: int | None = None) -> Reply:
+        """One run, now or as it was at a version."""
+        return await self._reader.show(api.Show(run_id=run_id, at=at))
+
+    async def list(
+        self,
+        *,
+        status: str | None = None,
+        agent: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        since: float | None = None,
+        limit: int = 50,
+    ) -> Reply:
+        """``{v, runs}``, as ``Client.list``."""
+        body = api.ListRuns(
+            status=status, agent=agent, labels=dict(labels or {}), since=since, limit=limit
+        )
+        return await self._reader.list_runs(body)
+
+    async def events(self, run_id: str, *, after: int = -1) -> Reply:
+        """One page of events: ``{v, events, version, terminal}``."""
+        return await self._reader.events(api.Events(run_id=run_id, after=after))
+
+    async def approvals(self, ids: Sequence[str] = ()) -> Reply:
+        """``{v, approvals}``, as ``Client.approvals``."""
+        return await self._reader.approvals(api.Approvals(ids=[*ids]))
+
+    async def effects(
+        self,
+        *,
+        key: str | None = None,
+        run_id: str | None = None,
+        unresolved: bool = False,
+        limit: int = 100,
+    ) -> Reply:
+        """``{v, effects}``, as ``Client.effects``."""
+        body = api.Effects(key=key, run_id=run_id, unresolved=unresolved, limit=limit)
+        return await self._reader.effects(body)
+
+
+@asynccontextmanager
+async def open_data(
+    path: str | os.PathLike[str] = ".treadle", *, tenant: str = "default"
+) -> AsyncGenerator[Offline]:
+    """The runs of a data directory while entered, whether or not a daemon runs on it.
+
+    Args:
+        path: The data directory, or the ledger file itself.
+        tenant: Whose.
+
+    Raises:
+        NotFound: There is no ledger.
+        StorageError: It is of another schema, or cannot be read.
+    """
+    file = await _ledger_file(anyio.Path(path))
+    clock = MachineClock()
+    ledger = await SqliteLedger.open_readonly(file, clock.now)
+
+    async def ask(request: Request[ReplyT], /) -> ReplyT:
+        [answer] = await ledger.apply([cast("AnyLedgerRequest", request)])
+        if isinstance(answer, Failure):
+            raise to_error(answer, "the ledger")
+        return cast("ReplyT", answer)
+
+    try:
+        yield Offline(Reader(ask, tenant, clock.now))
+    finally:
+        await ledger.close()
+
+
+async def _ledger_file(path: anyio.Path) -> Path:
+    if not await path.is_dir():
+        return Path(path)
+    files = sorted([str(file) async for file in path.glob(LEDGER_GLOB)])
+    if not files:
+        raise NotFound("ledger", str(path), hint="is this the --data-dir of a daemon?")
+    return Path(files[0])
