@@ -54,7 +54,7 @@ class Authoriser(Actor):
         times: Runtime,
     ) -> None:
         """Args: policy: limits that rules read; groups: who may approve what; signer: the key."""
-        super().__init__(bus, grace_s=times.grace_s)
+        super().__init__(bus)
         self._agents = agents
         self._policy = policy
         self._groups = groups

@@ -44,9 +44,9 @@ class Checkpointer(Actor):
     slots = 1024
     pending = 4096
 
-    def __init__(self, bus: Bus, ledger: Ledger, *, grace_s: float) -> None:
+    def __init__(self, bus: Bus, ledger: Ledger) -> None:
         """Args: ledger: the back end."""
-        super().__init__(bus, grace_s=grace_s)
+        super().__init__(bus)
         self._ledger = ledger
         self._queue: deque[_Waiting] = deque()
         self._wake = anyio.Event()

@@ -5,8 +5,9 @@ deadline, Settle, reply. A definite error is told as such only if the ledger say
 that nothing happened; everything else that is not a result is unknown.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 from messages.authority import GrantedAction, Purpose
 from messages.base import Message, Request
@@ -19,13 +20,15 @@ from runtime.actor import Actor
 from runtime.artifacts import keep_if_large
 from runtime.asking import Asking
 from runtime.bus.port import Bus, Work
-from runtime.clock import Chance, Clock, Ids
+from runtime.clock import Clock, Ids
 from runtime.log import Level, Line, log
 from runtime.policy.grants import Verifier
 from runtime.settings import Runtime
-from runtime.tools.call import Caller, Ran
+from runtime.tools.call import Caller
 from runtime.tools.context import Ctx
+from runtime.tools.outcome import Called
 from runtime.tools.registry import Registry
+from runtime.tools.tool import Tool
 
 CLAIM_MARGIN_S = 2.0
 """A Claimed that arrives later than this after Claim was sent is not used (DESIGN.md section 6)."""
@@ -46,34 +49,34 @@ class Executor(Actor):
         self,
         bus: Bus,
         registry: Registry,
-        deps: AbstractAsyncContextManager[object],
+        open_deps: Callable[[], AbstractAsyncContextManager[Any]],
         verifier: Verifier,
         asking: Asking,
         clock: Clock,
         ids: Ids,
-        chance: Chance,
+        caller: Caller,
         times: Runtime,
     ) -> None:
-        """Args: registry: the app's tools; deps: what tools get as ``ctx.deps``, opened here."""
-        super().__init__(bus, grace_s=times.grace_s)
+        """Args: open_deps: opens what tools get as ``ctx.deps``; caller: runs user code."""
+        super().__init__(bus)
         self._registry = registry
-        self._deps_source = deps
-        self._deps: object = None
+        self._open_deps = open_deps
+        self._deps: Any = None
         self._verifier = verifier
         self._asking = asking
         self._clock = clock
         self._ids = ids
         self._times = times
-        self._caller = Caller(clock=clock, ids=ids, chance=chance)
+        self._caller = caller
 
     def tools(self) -> tuple[str | None, ...]:
         """One subject set per tool."""
-        return tuple(self._registry.names) or (None,)
+        return tuple(self._registry)
 
     @asynccontextmanager
     async def prepared(self) -> AsyncGenerator[None]:
         """The app's dependencies are open while tools can be called."""
-        async with self._deps_source as deps:
+        async with self._open_deps() as deps:
             self._deps = deps
             yield
 
@@ -103,8 +106,8 @@ class Executor(Actor):
         """
         action = request.action
         computed = action_hash(action.tool, action.arguments, action.key)
-        tool = self._registry.get(action.tool)
-        if tool.is_write != (action.key is not None):
+        tool = self._registry.tool(action.tool)
+        if (tool.kind == "write") != (action.key is not None):
             raise BadGrant("a write needs a key and a read has none")
         try:
             return self._verifier.verify(
@@ -124,7 +127,7 @@ class Executor(Actor):
             log(Line.GRANT_REFUSED, Level.WARNING, run_id=request.run_id, why=error.message)
             raise
 
-    def _ctx(self, request: Execute | Recheck | Reconcile) -> Ctx[object]:
+    def _ctx(self, request: Execute | Recheck | Reconcile) -> Ctx[Any]:
         return Ctx(
             deps=self._deps,
             idempotency_key=request.action.key or "",
@@ -135,12 +138,27 @@ class Executor(Actor):
 
     # ------------------------------------------------------------------ reads and writes
     async def _read(self, request: Execute) -> Outcome:
-        tool = self._registry.get(request.action.tool)
-        ran = await self._caller.read(tool, self._ctx(request), request.action.arguments)
-        return await self._outcome(request, ran)
+        tool, values = self._values(request)
+        called = await self._caller.call(tool, self._ctx(request), values)
+        return await self._outcome(request, called)
+
+    def _values(
+        self, request: Execute | Recheck | Reconcile
+    ) -> tuple[Tool[..., Any], dict[str, object]]:
+        """The tool and its arguments, decoded from the very bytes that were granted.
+
+        Raises:
+            BadGrant: they do not decode any more, as after a change of the tool.
+        """
+        tool = self._registry.tool(request.action.tool)
+        decoded = tool.decode(request.action.arguments)
+        if isinstance(decoded, Problem):
+            raise BadGrant(f"the granted arguments do not fit the tool: {decoded.message}")
+        return tool, decoded.value
 
     async def _write(self, request: Execute, granted: GrantedAction, work: Work) -> Outcome:
-        action, tool = request.action, self._registry.get(request.action.tool)
+        action = request.action
+        tool, values = self._values(request)
         claim_id, sent = self._ids.new_id("clm"), self._clock.monotonic()
         claimed = await self._asking.again(
             Claim(
@@ -161,10 +179,10 @@ class Executor(Actor):
             _ = await self._settle(request, claim_id, "not_started", None, None)
             return _unknown("CLAIM_LATE", "the claim came too late to be used")
         work.beat("running")
-        ran = await self._caller.write(
-            tool, self._ctx(request), action.arguments, deadline_s=tool.timeout_s - waited
+        called = await self._caller.call(
+            tool, self._ctx(request), values, timeout_s=tool.options.timeout_s - waited
         )
-        outcome = await self._outcome(request, ran, claimed_at=claimed.at)
+        outcome = await self._outcome(request, called, claimed_at=claimed.at)
         return await self._settled(request, claim_id, outcome)
 
     async def _settled(self, request: Execute, claim_id: str, outcome: Outcome) -> Outcome:
@@ -206,51 +224,45 @@ class Executor(Actor):
 
     # ------------------------------------------------------------------ hooks
     async def _recheck(self, request: Recheck) -> RecheckVerdict:
-        tool = self._registry.get(request.action.tool)
-        checked = await self._caller.precondition(
-            tool, self._ctx(request), request.action.arguments
-        )
-        if isinstance(checked, Problem):
-            return RecheckVerdict(problem=checked)
-        return RecheckVerdict(unmet=checked)
+        tool, values = self._values(request)
+        return await self._caller.precondition(tool, self._ctx(request), values)
 
     async def _look_up(self, request: Reconcile) -> Finding:
-        tool = self._registry.get(request.action.tool)
-        ran = await self._caller.lookup(tool, self._ctx(request), request.action.arguments)
-        if ran.kind == "absent":
+        tool, values = self._values(request)
+        found = await self._caller.lookup(tool, self._ctx(request), values)
+        if found.kind != "ok":
+            return Finding(kind="undecidable", problem=found.problem)
+        if not found.is_there:
             return Finding(kind="absent")
-        if ran.kind != "ok":
-            return Finding(kind="undecidable", problem=ran.problem)
-        return Finding(kind="happened", evidence=await self._evidence(request, ran))
+        return Finding(kind="happened", evidence=await self._evidence(request, found))
 
     # ------------------------------------------------------------------ evidence
     async def _outcome(
-        self, request: Execute, ran: Ran, *, claimed_at: float | None = None
+        self, request: Execute, called: Called, *, claimed_at: float | None = None
     ) -> Outcome:
-        evidence = await self._evidence(request, ran) if ran.kind == "ok" else None
-        kind = "unknown" if ran.kind == "unknown" else "ok" if ran.kind == "ok" else "error"
+        evidence = await self._evidence(request, called) if called.kind == "ok" else None
         return Outcome(
-            kind=kind,
+            kind=called.kind,
             evidence=evidence,
-            problem=ran.problem,
-            attempts=ran.attempts,
+            problem=called.problem,
+            attempts=called.attempts,
             claimed_at=claimed_at,
-            duration_s=ran.duration_s,
+            duration_s=called.duration_s,
         )
 
-    async def _evidence(self, request: Execute | Reconcile, ran: Ran) -> Evidence:
-        tool = self._registry.get(request.action.tool)
-        payload, ref = await keep_if_large(self._asking, request.tenant, ran.payload)
+    async def _evidence(self, request: Execute | Reconcile, called: Called) -> Evidence:
+        tool = self._registry.tool(request.action.tool)
+        payload, ref = await keep_if_large(self._asking, request.tenant, called.value)
         return Evidence(
             id=request.evidence_id,
             tool=tool.name,
-            request_id=ran.request_id,
-            fetched_at=ran.finished_at,
-            duration_s=round(ran.duration_s, 6),
-            source=tool.source or tool.name,
+            request_id=called.request_id,
+            fetched_at=called.started_at + called.duration_s,
+            duration_s=round(called.duration_s, 6),
+            source=tool.options.source or tool.name,
             payload=payload,
             ref=ref,
-            notes=ran.notes,
+            notes=called.notes,
         )
 
 

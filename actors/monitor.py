@@ -1,16 +1,12 @@
 """Step 8: progress, and whether recorded evidence bears out that the task is done."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-import anyio
-import anyio.from_thread
-import anyio.to_thread
 
 from messages.base import Message, Request
 from messages.checks import Assess, Assessment, Judge, JudgeVerdict
 from messages.errors import NotFound
-from messages.parts import JsonValue, Problem
+from messages.parts import Problem
 from messages.state import LoopState
 from runtime.actor import Actor
 from runtime.agent import Agent
@@ -20,10 +16,8 @@ from runtime.bus.port import Bus, Work
 from runtime.journal import StateCache
 from runtime.loop.evolve import evolve
 from runtime.loop.progress import assess
-from runtime.tools.draft import draft_of
-
-JUDGE_S = 5.0
-"""A predicate is pure over recorded evidence; one that takes longer is broken."""
+from runtime.tools.call import Caller
+from runtime.tools.draft import Fetch, draft_of
 
 
 class Monitor(Actor):
@@ -38,10 +32,15 @@ class Monitor(Actor):
     role = "monitor"
 
     def __init__(
-        self, bus: Bus, agents: Mapping[str, Agent[Any]], asking: Asking, *, grace_s: float
+        self,
+        bus: Bus,
+        agents: Mapping[str, Agent[Any]],
+        asking: Asking,
+        caller: Caller,
     ) -> None:
-        """Args: bus, agents: as ever; asking: for journals and artifacts."""
-        super().__init__(bus, grace_s=grace_s)
+        """Args: asking: for journals and artifacts; caller: runs user code under a deadline."""
+        super().__init__(bus)
+        self._caller = caller
         self._agents = agents
         self._asking = asking
         self._states = StateCache(asking)
@@ -61,39 +60,25 @@ class Monitor(Actor):
         agent = self._agents.get(request.agent)
         if agent is None:
             raise NotFound("agent", request.agent)
+        if agent.done_hook is None:
+            return JudgeVerdict()
         state = await self._states.at(request.tenant, request.run_id, request.version, request.tail)
         for event in request.pending:
             state = evolve(state, event)
-        try:
-            with anyio.fail_after(JUDGE_S):
-                unmet = await anyio.to_thread.run_sync(
-                    self._ask_predicate, agent, state, request.output, abandon_on_cancel=True
-                )
-        except TimeoutError:
-            return _broken(f"done() took longer than {JUDGE_S:g} s")
-        except Exception as error:  # noqa: BLE001 - user code; any failure rejects completion
-            return _broken(f"done() raised {type(error).__name__}")
-        return JudgeVerdict(unmet=unmet)
+        output: object = None
+        if agent.output is not None:
+            decoded = agent.decode_output(request.output)
+            if isinstance(decoded, Problem):
+                return JudgeVerdict(problem=decoded)
+            output = decoded.value
+        draft = draft_of(state, output, fetch=await self._large(state))
+        return await self._caller.judge(agent.done_hook, draft)
 
-    def _ask_predicate(self, agent: Agent[Any], state: LoopState, output: JsonValue) -> str | None:
-        """In a worker thread: the user's ``done`` over recorded evidence."""
-        if agent.done_hook is None:
-            return None
-        decoded = agent.decode_output(output) if agent.output is not None else None
-        if isinstance(decoded, Problem):
-            return decoded.message
-        draft = draft_of(state, decoded.value if decoded else None, fetch=self._artifact(state))
-        unmet = agent.done_hook(draft)
-        return None if unmet is None else unmet.why
-
-    def _artifact(self, state: LoopState) -> Callable[[str], JsonValue]:
-        """Reads a payload that was too large for the journal, from the worker thread."""
-
-        def fetch(ref: str) -> JsonValue:
-            return anyio.from_thread.run(fetch_artifact, self._asking, state.tenant, ref)
-
-        return fetch
-
-
-def _broken(message: str) -> JudgeVerdict:
-    return JudgeVerdict(problem=Problem(code="PREDICATE_FAILED", message=message))
+    async def _large(self, state: LoopState) -> Fetch:
+        """Payloads that were too large for the journal, read before the predicate wants them."""
+        whole = {
+            item.ref: await fetch_artifact(self._asking, state.tenant, item.ref)
+            for item in state.evidence
+            if item.ref is not None
+        }
+        return whole.__getitem__

@@ -47,11 +47,9 @@ class Planner(Actor):
         models: Mapping[str, Model],
         asking: Asking,
         clock: Clock,
-        *,
-        grace_s: float,
     ) -> None:
         """Args: agents, models: by the agent's name; asking: for the journal; clock: durations."""
-        super().__init__(bus, grace_s=grace_s)
+        super().__init__(bus)
         self._agents = agents
         self._models = models
         self._clock = clock

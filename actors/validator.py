@@ -25,9 +25,9 @@ class Validator(Actor):
     role = "validator"
     is_inline = True
 
-    def __init__(self, bus: Bus, agents: Mapping[str, Agent[Any]], *, grace_s: float) -> None:
+    def __init__(self, bus: Bus, agents: Mapping[str, Agent[Any]]) -> None:
         """Args: bus: the process's connection; agents: of the app, by name."""
-        super().__init__(bus, grace_s=grace_s)
+        super().__init__(bus)
         self._agents = agents
 
     async def handle(self, request: Request[object], work: Work) -> Message:

@@ -475,6 +475,7 @@ class Voided(Message, kw_only=True, tag="voided/1"):
 class Started(Message, kw_only=True, tag="started/1"):
     """The key was claimed; its outcome is not known."""
 
+    first_claim_at: Timestamp = 0.0
     last_claim_at: Timestamp
     now: Timestamp
 

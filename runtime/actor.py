@@ -15,6 +15,9 @@ from messages.base import Message, Request
 from runtime.bus.port import Bus, Serving, Work
 from runtime.supervisor import ChildSpec, Phase
 
+_LAST_S = 1.0
+"""For what was accepted after the last run was given back."""
+
 
 class Actor(ABC):
     """A member of its role's queue group.
@@ -28,15 +31,9 @@ class Actor(ABC):
     slots: ClassVar[int] = 64
     pending: ClassVar[int] = 1024
 
-    def __init__(self, bus: Bus, *, grace_s: float) -> None:
-        """Serve over ``bus``.
-
-        Args:
-            bus: the process's connection.
-            grace_s: how long accepted requests may take once the process drains.
-        """
+    def __init__(self, bus: Bus) -> None:
+        """Args: bus: the process's connection."""
         self.bus = bus
-        self._grace_s = grace_s
         self._serving: list[Serving] = []
         self.is_serving = anyio.Event()
 
@@ -83,13 +80,13 @@ class Actor(ABC):
                 self._serving.clear()
 
     async def drain(self, phase: Phase) -> None:
-        """Roles go on serving while runs finish; they stop when what they own is released."""
-        if phase is not Phase.RELEASE:
+        """Roles go on serving while runs finish and are given back; then they stop."""
+        if phase is not Phase.CLOSE:
             return
         for serving in list(self._serving):
             await serving.stop()
         for serving in list(self._serving):
-            await serving.finish(self._grace_s)
+            await serving.finish(_LAST_S)
 
     @property
     def spec(self) -> ChildSpec:

@@ -84,7 +84,7 @@ class Agent(Generic[OutT]):
         output: type[OutT],
         **options: Unpack[Options],
     ) -> None: ...
-    def __init__(  # noqa: PLR0913 -- a declaration is read by name
+    def __init__(
         self,
         name: str,
         *,

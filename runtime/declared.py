@@ -46,7 +46,7 @@ class Budget:
         """
         positive("Budget", "max_steps", self.max_steps, int)
         positive("Budget", "max_tokens", self.max_tokens, int)
-        positive("Budget", "max_seconds", self.max_seconds, int | float)
+        positive("Budget", "max_seconds", self.max_seconds, float)
         self.limits()
 
     def limits(self) -> Limits:

@@ -14,7 +14,7 @@ MICROUSD = 1_000_000
 _AMOUNT = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,6}))?")
 
 
-def microusd(amount: str | int | Decimal) -> int:
+def microusd(amount: object) -> int:
     """Whole micro-USD of an amount in USD.
 
     Args:

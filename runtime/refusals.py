@@ -22,13 +22,14 @@ _CHOICES = {
 _COUNTS = ("max_output_tokens", "max_consecutive_errors", "max_tool_errors", "max_corrections")
 
 
-def positive(owner: str, name: str, value: object, kind: Any) -> None:
+def positive(owner: str, name: str, value: object, kind: type[int] | type[float]) -> None:
     """Refuse what is no positive number.
 
     Raises:
-        DeclarationError: ``value`` is none of ``kind``, or not above 0.
+        DeclarationError: ``value`` is no number of that kind, or not above 0.
     """
-    if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:
+    kinds = (int, float) if kind is float else int
+    if isinstance(value, bool) or not isinstance(value, kinds) or not value > 0:
         unit = "a positive whole number" if kind is int else "a positive number"
         message = f"{owner}: {name}= is {unit}, not {value!r:.60}"
         raise DeclarationError(message)

@@ -4,7 +4,7 @@ import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import anyio
 
@@ -12,11 +12,13 @@ from messages import api
 from messages.api import Reply
 from messages.base import Failure, ReplyT, Request
 from messages.errors import NotFound
-from messages.ledger import AnyLedgerRequest
 from runtime.bus.failures import to_error
 from runtime.clock import MachineClock
 from runtime.ledger.sqlite import SqliteLedger
 from runtime.views.reading import Reader
+
+if TYPE_CHECKING:
+    from messages.ledger import AnyLedgerRequest
 
 LEDGER_GLOB = "*.db"
 

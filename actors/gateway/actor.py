@@ -15,7 +15,7 @@ from messages.errors import Busy, Unreachable
 from runtime.bus.port import Bus, Delivery, TaskDelivery
 from runtime.clock import Clock, Ids
 from runtime.settings import Settings
-from runtime.supervisor import Phase
+from runtime.supervisor import ChildSpec, Phase
 
 API_SUBJECTS = f"{subjects.ROOT}.api.*.*.*"
 ROLE = "gateway"
@@ -58,6 +58,7 @@ class Gateway:
         self._is_stopping = False
         self._ended = anyio.Event()
         self._ended.set()
+        self.is_open = anyio.Event()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled, or until a drain has let the last call finish.
@@ -86,6 +87,11 @@ class Gateway:
             case Phase.RELEASE | Phase.CLOSE:
                 return
 
+    @property
+    def spec(self) -> ChildSpec:
+        """How the supervisor runs it."""
+        return ChildSpec(name=ROLE, run=self.run, drain=self.drain)
+
     async def _open(self, work: TaskGroup, task_status: TaskStatus[None]) -> None:
         async with (
             self._bus.consume(subjects.TASKS_STREAM, ROLE, batch=TASK_SLOTS) as tasks,
@@ -95,6 +101,7 @@ class Gateway:
             doors.start_soon(self._take_tasks, tasks, work, name="gateway tasks")
             doors.start_soon(self._take_requests, requests, work, name="gateway api")
             task_status.started()
+            self.is_open.set()
 
     async def _take_tasks(
         self, tasks: MemoryObjectReceiveStream[TaskDelivery], work: TaskGroup

@@ -1,13 +1,13 @@
 """Whether a person may decide or answer: people and groups come from configuration alone.
 
-Without ``[people]`` one person stands behind every user of the data directory: the approver and the
-operator are whoever may be asked, the submitter is whoever asks.
+Where neither ``[people]`` nor ``[groups]`` nor ``[tenants]`` is configured, approver and operator
+of the data directory belong to every group; the submitter is whoever asks.
 """
 
 from messages.errors import NotAllowed
 from messages.ledger import ApprovalRow
 from messages.subjects import ApiAddress
-from runtime.policy.approvals import entitlement
+from runtime.policy.approvals import Groups, entitlement
 from runtime.settings import Settings
 
 ANYBODY = frozenset({"approver", "operator"})
@@ -27,7 +27,7 @@ def check_approver(settings: Settings, sender: ApiAddress, row: ApprovalRow) -> 
         requester=row.principal,
         group=row.group,
         size=row.size,
-        groups=settings.groups,
+        groups=_groups(settings),
     )
     if problem is not None:
         raise NotAllowed(problem.message, hint=problem.hint)
@@ -44,9 +44,18 @@ def check_answerer(settings: Settings, sender: ApiAddress, group: str | None) ->
     if group is None:
         return
     _check_person(settings, sender)
-    asked = settings.groups.get(group)
-    if settings.groups and (asked is None or sender.principal not in asked.members):
+    groups = _groups(settings)
+    if groups is None:
+        return
+    asked = groups.get(group)
+    if asked is None or sender.principal not in asked.members:
         raise NotAllowed(f"{sender.principal!r} is not in the group {group!r}")
+
+
+def _groups(settings: Settings) -> Groups | None:
+    """Who belongs to which; None where nothing is said of anybody."""
+    is_said = settings.groups or settings.people or settings.tenants
+    return settings.groups if is_said else None
 
 
 def _check_person(settings: Settings, sender: ApiAddress) -> None:

@@ -61,6 +61,8 @@ class Orchestrator:
         self._reporter = Reporter(bus)
         self._driving: dict[RunKey, Drive | None] = {}
         self._publishing: set[RunKey] = set()
+        self._crashes: dict[RunKey, int] = {}
+        """Drives of a run that failed in a row here: they count as deaths of its owner."""
         self._is_draining = False
         self._is_idle = anyio.Event()
 
@@ -174,6 +176,12 @@ class Orchestrator:
                 log(Line.ASK_FAILED, Level.WARNING, **describe(error.cause))
             except TreadleError as error:
                 log(Line.ASK_FAILED, Level.ERROR, **describe(error))
+                self._crashes[key] = self._crashes.get(key, 0) + 1
+            except Exception as error:  # noqa: BLE001 - one run that cannot be driven is set aside; the others go on
+                log(Line.RUN_LOST, Level.ERROR, **describe(error))
+                self._crashes[key] = self._crashes.get(key, 0) + 1
+            else:
+                _ = self._crashes.pop(key, None)
             finally:
                 _ = self._driving.pop(key, None)
                 if not self._driving:
@@ -209,7 +217,7 @@ class Orchestrator:
             ids=self._ids,
             times=self._times,
             process=self._process,
-            deaths=taken.deaths,
+            deaths=taken.deaths + self._crashes.get(key, 0),
         )
         drive.is_draining = self._is_draining
         self._driving[key] = drive

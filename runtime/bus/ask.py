@@ -78,6 +78,11 @@ class Asker:
         self._any_open = anyio.Event()
         wire.watch(denied=self._denied, closed=self._closed)
 
+    @property
+    def open_asks(self) -> int:
+        """How many wait for a reply now."""
+        return len(self._open)
+
     async def start(self) -> None:
         """Subscribe the inbox."""
         await self._wire.subscribe(f"{self._wire.inbox}.*.*", self._heard, pending=65_536)

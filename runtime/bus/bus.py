@@ -69,6 +69,11 @@ class WireBus:
         async with self._directory.listed(service), service.serving():
             yield service
 
+    @property
+    def open_asks(self) -> int:
+        """Asks and requests that wait for a reply now."""
+        return self._asker.open_asks
+
     async def publish(
         self,
         subject: str,

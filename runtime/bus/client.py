@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import nats.errors
+from anyio.lowlevel import checkpoint
 from nats.aio.client import Client, Server
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsSubscription
@@ -104,8 +105,8 @@ class NatsWire(Watchers):
         self._is_leaving = True
         with anyio.move_on_after(CLOSE_S, shield=True):
             if self._client.is_connected:
-                with suppress(nats.errors.Error, OSError):
-                    await self._client.flush(FLUSH_S)
+                with suppress(Unreachable):
+                    await self.flush()
             await self._client.close()
 
     def lost(self) -> Unreachable:
@@ -172,7 +173,7 @@ class NatsWire(Watchers):
             )
         except nats.errors.Error as error:
             raise self.lost() from error
-        interest = NatsInterest(subscription)
+        interest = NatsInterest(self, self._client, subscription)
         await self.flush()
         if subject.lower() in self._denied_subjects:
             self._denied_subjects.discard(subject.lower())
@@ -183,7 +184,11 @@ class NatsWire(Watchers):
     async def flush(self) -> None:
         """See ``Wire``."""
         try:
-            await self._client.flush(FLUSH_S)
+            with anyio.fail_after(FLUSH_S):
+                # nats-py writes its PING past what is still buffered: the answer alone proves nothing.
+                while self._client.is_connected and self._client.pending_data_size > 0:
+                    await checkpoint()
+                await self._client.flush(FLUSH_S)
         except (nats.errors.Error, OSError) as error:
             raise Unreachable(f"NATS does not answer: {error}") from error
 
@@ -237,13 +242,21 @@ class NatsWire(Watchers):
 class NatsInterest:
     """One subscription (``wire.Subscription``)."""
 
-    def __init__(self, subscription: NatsSubscription) -> None:
+    def __init__(self, wire: NatsWire, client: Client, subscription: NatsSubscription) -> None:
+        self._wire = wire
+        self._client = client
         self._subscription = subscription
 
     async def close(self) -> None:
-        """See ``wire.Subscription``."""
-        with suppress(nats.errors.Error, OSError):
+        """See ``wire.Subscription``.
+
+        The library's own drain lets its PING overtake the UNSUB, and throws away what arrives then.
+        """
+        with suppress(nats.errors.Error, OSError, Unreachable):
             with anyio.move_on_after(CLOSE_S):
+                sid: int = self._subscription._id  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+                await self._client._send_unsubscribe(sid)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+                await self._wire.flush()
                 await self._subscription.drain()
                 return
             await self._subscription.unsubscribe()

@@ -112,7 +112,7 @@ class MemoryInterest:
     async def read(self, on_message: OnMessage) -> None:
         """The reader: one message after the other."""
         try:
-            with self._get:
+            with self._put, self._get:
                 async for delivery in self._get:
                     await on_message(delivery)
         finally:

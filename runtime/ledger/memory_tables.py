@@ -125,13 +125,14 @@ class MemoryTables:
         self._set(self.keys, (row.tenant, row.key), row)
 
     def effects_of(self, tenant: str, run_id: str) -> Sequence[EffectRow]:
-        return [r for r in self.keys.values() if (r.tenant, r.run_id) == (tenant, run_id)]
+        mine = [r for r in self.keys.values() if (r.tenant, r.run_id) == (tenant, run_id)]
+        return sorted(mine, key=lambda r: r.key)
 
     def newest_effects(self, tenant: str, *, is_unresolved_only: bool) -> Iterable[EffectRow]:
         mine = [r for r in self.keys.values() if r.tenant == tenant]
         if is_unresolved_only:
             mine = [r for r in mine if r.state == "unknown"]
-        return sorted(mine, key=lambda r: (-r.updated_at, r.key))
+        return sorted(mine, key=lambda r: (r.updated_at, r.key), reverse=True)
 
     # ---- people
     def approval(self, tenant: str, approval_id: str) -> ApprovalRow | None:
@@ -160,7 +161,8 @@ class MemoryTables:
 
     def questions_of(self, tenant: str, run_id: str) -> Sequence[QuestionRow]:
         rows = self.open_questions.values()
-        return [r for r in rows if (r.tenant, r.run_id) == (tenant, run_id)]
+        mine = [r for r in rows if (r.tenant, r.run_id) == (tenant, run_id)]
+        return sorted(mine, key=lambda r: r.id)
 
     def signals(self, tenant: str, run_id: str) -> Sequence[Signal]:
         return self.pending.get((tenant, run_id), ())

@@ -7,7 +7,8 @@ entry that closes the step before, so steps and spend are durable before the mod
 
 from messages.agent import AgentSpec
 from messages.base import Part
-from messages.parts import Amount, Limits, Reservation, Usage
+from messages.canon import canonical
+from messages.parts import Amount, Block, Limits, Reservation, Usage
 from messages.state import LoopState
 from messages.status import Reason
 
@@ -15,6 +16,9 @@ MIN_OUTPUT_TOKENS = 256
 """A step that could answer less than this is not worth its input."""
 STEP_OVERHEAD_BYTES = 512
 """Roles, separators and notes that the provider's rendering adds per request."""
+FRAME_BYTES = 96
+ENVELOPE_BYTES = 640
+"""Provenance, marks and framing around a result; what is longer widens the reservation."""
 KEPT_SHARE = 10
 """One part in ten of tokens, money and seconds is kept back for the final turn."""
 KEPT_MIN_TOKENS = 1_000
@@ -44,6 +48,16 @@ def kept_back(limits: Limits) -> Kept:
         return Kept()
     cost = (limits.max_cost_microusd or 0) // KEPT_SHARE
     return Kept(most=Amount(tokens=tokens, cost_microusd=cost), seconds=seconds, is_possible=True)
+
+
+def talk_bytes(content: tuple[Block, ...]) -> int:
+    """The most an assistant turn adds to later requests, its framing included."""
+    return len(canonical(content)) + (len(content) + 1) * FRAME_BYTES
+
+
+def result_bytes(shown: object) -> int:
+    """The most a tool's result or a correction adds, with provenance and framing."""
+    return len(canonical(shown)) + ENVELOPE_BYTES
 
 
 def input_bound(state: LoopState, agent: AgentSpec) -> int:

@@ -10,14 +10,13 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from messages import events as e
-from messages.canon import canonical
 from messages.errors import BrokenChain
 from messages.events import AnyEvent
 from messages.ledger import Entry
 from messages.parts import Amount, Problem
 from messages.state import LoopState, Question, Turn
 from messages.status import Reason, Status
-from runtime.loop import calls, progress
+from runtime.loop import budget, calls, progress
 from runtime.loop.strategies.loop import read_turn
 from runtime.loop.transitions import change as change_status
 
@@ -215,7 +214,7 @@ def _decided(state: LoopState, event: e.Decided) -> LoopState:
         usage=state.usage.plus(event.usage),
         spent=_plus(state.spent, event.charged),
         exhausted=state.exhausted or _over(state, event),
-        context_bytes=state.context_bytes + len(canonical(event.content)),
+        context_bytes=state.context_bytes + budget.talk_bytes(event.content),
         model_s=state.model_s + event.duration_s,
         model_calls=state.model_calls + max(1, len(event.attempts)),
         nudges=state.nudges + 1 if is_empty else 0,
@@ -340,7 +339,7 @@ def _observed(state: LoopState, event: e.Observed) -> LoopState:
 
 def _grown(state: LoopState, shown: object) -> LoopState:
     """The conversation grows by what the model will be shown of a result."""
-    return replace(state, context_bytes=state.context_bytes + len(canonical(shown)) + 256)
+    return replace(state, context_bytes=state.context_bytes + budget.result_bytes(shown))
 
 
 def _reconciled(state: LoopState, event: e.Reconciled) -> LoopState:

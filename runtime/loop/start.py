@@ -4,7 +4,6 @@ from msgspec.structs import replace
 
 from messages.agent import AgentSpec
 from messages.base import Timestamp
-from messages.canon import canonical
 from messages.events import AnyEvent, Finished, RunCreated, StepReserved
 from messages.ledger import Summary
 from messages.parts import Identity, JsonValue, Limits
@@ -60,7 +59,7 @@ def first_entry(  # noqa: PLR0913 - all that a run is born with
         parent=parent,
         continues=continues,
         reply_to=reply_to,
-        context_bytes=len(canonical([goal, inputs])),
+        context_bytes=budget.result_bytes([goal, inputs]),
         created_at=now,
     )
     state = created(run_id, event)

@@ -26,6 +26,9 @@ Sent = dict[str, JsonValue]
 """One message of the provider's conversation."""
 
 _ENCODE = msgspec.json.Encoder().encode
+_ROLE_BYTES = 32
+_BLOCK_BYTES = 64
+"""What a provider's own framing of a message and of a block may add, in tokens at most."""
 _FINAL_TEXT = (
     "You have reached a limit of this task. No tool can be called any more. Answer with what is"
     " already known and say explicitly what is missing."
@@ -89,7 +92,7 @@ def _told(conversation: Conversation, event: e.AnyEvent) -> Conversation:
 def _said(conversation: Conversation, role: str, blocks: list[Sent]) -> Conversation:
     """Append blocks; the provider wants roles to alternate, so a second user turn is joined."""
     messages = conversation.messages
-    size = conversation.size + len(_ENCODE(blocks)) + len(role) + 32
+    size = conversation.size + _ROLE_BYTES + sum(_size(block) for block in blocks)
     if not blocks:
         return conversation
     if messages and messages[-1]["role"] == role:
@@ -97,6 +100,14 @@ def _said(conversation: Conversation, role: str, blocks: list[Sent]) -> Conversa
         return replace(conversation, messages=(*messages[:-1], joined), size=size)
     message: Sent = {"role": role, "content": blocks}
     return replace(conversation, messages=(*messages, message), size=size)
+
+
+def _size(block: Sent) -> int:
+    """Bytes of what a block says: the tokeniser sees text, not the escapes of its JSON."""
+    text = block.get("text") or block.get("content")
+    if isinstance(text, str):
+        return len(text.encode()) + len(str(block.get("tool_use_id", ""))) + _BLOCK_BYTES
+    return len(canonical(block)) + _BLOCK_BYTES
 
 
 # ------------------------------------------------------------------ results

@@ -64,7 +64,7 @@ def entitlement(
     return _problem("ABOVE_GROUP_LIMIT", why)
 
 
-def decision_problem(  # noqa: PLR0913 -- one condition each, and all by name
+def decision_problem(
     row: ApprovalRow,
     *,
     person: str,
@@ -118,7 +118,9 @@ def use_problem(  # noqa: PLR0913 -- one condition each, and all by name
         row: The approval as the ledger has it; None: there is no such approval.
         action: What is to run.
         verdict: What policy says of it now; its group and size are the ones that must be covered.
-        tenant, run_id, step: Whose action it is.
+        tenant: Whose action it is.
+        run_id: Which run's.
+        step: Which step's.
         groups: Of treadle.toml, now; None: none are configured.
         now: The ledger's clock.
     """

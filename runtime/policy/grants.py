@@ -99,8 +99,14 @@ class Verifier:
 
         Args:
             grant: What came with the request.
-            tenant, run_id, step, ordinal, tool, action_hash, key, purpose: What is about to be
-                done; ``action_hash`` is computed from the bytes that will run.
+            tenant: Whose run is about to act.
+            run_id: Which run.
+            step: In which step.
+            ordinal: The call's place within the step.
+            tool: What is about to be called.
+            action_hash: Computed from the bytes that will run.
+            key: The idempotency key that will be used.
+            purpose: What is about to be done.
             now: The ledger's clock, as well as it is known.
             skew_s: How far ``now`` may be behind it; a grant that expires within is expired.
 

@@ -5,7 +5,7 @@ decoded arguments, who asks, and the limits of policy.toml. Whatever goes wrong 
 """
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from messages.authority import Verdict
 from messages.base import Timestamp
@@ -109,7 +109,7 @@ def _rule(tool: Tool[..., Any], action: Action, request: Request) -> Opinion:
     if isinstance(decoded, Problem):
         return _failed(name, f"its arguments do not decode: {decoded.message}")
     try:
-        ruling: object = hook(request, **decoded.value)
+        ruling = cast("object", hook(request, **decoded.value))
     except TreadleError as error:
         return _failed(name, error.message)
     except Exception as error:  # noqa: BLE001 -- user code; whatever it raises denies

@@ -16,11 +16,12 @@ from runtime.clock import Chance, Clock, Ids
 from runtime.tools.clean import MAX_MESSAGE, clean_text
 from runtime.tools.context import Ctx
 from runtime.tools.draft import Draft
+from runtime.tools.ended import Ended, Raised, Returned
 from runtime.tools.outcome import Called, Found, found, outcome, problem_of
 from runtime.tools.ruling import Unmet
 from runtime.tools.signature import Function
 from runtime.tools.tool import Tool
-from runtime.tools.workers import Ended, Raised, Returned, Workers
+from runtime.tools.workers import Workers
 
 T = TypeVar("T")
 CalledT = TypeVar("CalledT", bound=Called)

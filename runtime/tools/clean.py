@@ -9,7 +9,7 @@ import base64
 import math
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, cast
 
 import msgspec
 
@@ -120,18 +120,16 @@ class _Cleaner:
         return self._compound(value, depth)
 
     def _compound(self, value: object, depth: int) -> JsonValue:
-        match value:
-            case bytes() | bytearray() | memoryview():
-                self._note("bytes became base64 text")
-                return self._text(base64.b64encode(value).decode())
-            case dict() | Mapping():
-                return self._dict(value, depth)
-            case list() | tuple():
-                return self._list(value, depth)
-            case set() | frozenset():
-                return sorted(self._list(value, depth), key=canonical)
-            case _:
-                return self.any(self._foreign(value), depth)
+        if isinstance(value, bytes | bytearray | memoryview):
+            self._note("bytes became base64 text")
+            return self._text(base64.b64encode(cast("bytes", value)).decode())
+        if isinstance(value, Mapping):
+            return self._dict(cast("Mapping[object, object]", value), depth)
+        if isinstance(value, list | tuple):
+            return self._list(cast("Iterable[object]", value), depth)
+        if isinstance(value, set | frozenset):
+            return sorted(self._list(cast("Iterable[object]", value), depth), key=canonical)
+        return self.any(self._foreign(value), depth)
 
     def _foreign(self, value: object) -> object:
         try:

@@ -42,7 +42,7 @@ class Declare(Protocol):
     """What ``@read(...)`` and ``@write(...)`` return: a decorator of the function."""
 
     @overload
-    def __call__(
+    def __call__(  # pyright: ignore[reportOverlappingOverload] -- an async def is the narrower one
         self, function: Callable[Concatenate[Ctx[Any], P], Coroutine[Any, Any, R]], /
     ) -> AsyncTool[P, R]: ...
     @overload
@@ -50,7 +50,7 @@ class Declare(Protocol):
 
 
 @overload
-def read(
+def read(  # pyright: ignore[reportOverlappingOverload] -- an async def is the narrower one
     function: Callable[Concatenate[Ctx[Any], P], Coroutine[Any, Any, R]], /
 ) -> AsyncTool[P, R]: ...
 @overload

@@ -11,7 +11,7 @@ from typing import Literal
 from messages.errors import Correctable, ToolError, Transient, Unknown, Unrecoverable
 from messages.parts import Attempt, JsonValue, Problem
 from runtime.tools.clean import MAX_MESSAGE, clean, clean_text, error_text
-from runtime.tools.workers import Ended, Late, Raised, Returned, Vanished
+from runtime.tools.ended import Ended, Late, Raised, Returned, Vanished
 
 TOOL_FAILED = "TOOL_FAILED"
 TOOL_DEADLINE = "TOOL_DEADLINE"
@@ -72,9 +72,10 @@ def found(ended: Ended) -> Found:
     """What the end of a lookup says: a value is "it happened", None is "it is not there"."""
     if not isinstance(ended, Returned):
         return Found("unknown", problem=problem_of(ended))
-    if ended.value is None:
+    value = ended.value
+    if value is None:
         return Found("ok")
-    result = _returned("write", ended.value)
+    result = _returned("write", value)
     return Found("ok", value=result.value, notes=result.notes, size=result.size, is_there=True)
 
 

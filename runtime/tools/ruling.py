@@ -64,7 +64,7 @@ def ask(group: str, why: str, *, size: int | None = None, ttl: timedelta | None 
         DeclarationError: ``group`` is no identifier, ``why`` is empty, ``size`` is no whole
             number of at least 0, ``ttl`` is not positive.
     """
-    if not isinstance(group, str) or not _GROUP.fullmatch(group):
+    if not (_is_text(group) and _GROUP.fullmatch(group)):
         message = f"ask() needs a group such as 'support-lead', not {group!r}"
         raise DeclarationError(message)
     if not _is_text(why):
@@ -73,7 +73,7 @@ def ask(group: str, why: str, *, size: int | None = None, ttl: timedelta | None 
     if size is not None and (type(size) is not int or size < 0):
         message = f"ask(size=) is a whole number of at least 0 in the rule's unit, not {size!r}"
         raise DeclarationError(message)
-    if ttl is not None and (not isinstance(ttl, timedelta) or ttl <= timedelta()):
+    if ttl is not None and (type(ttl) is not timedelta or ttl <= timedelta()):
         message = f"ask(ttl=) is a positive timedelta such as timedelta(minutes=30), not {ttl!r}"
         raise DeclarationError(message)
     return Ruling("ask", why, group, size, ttl)

@@ -18,9 +18,10 @@ import msgspec
 from messages.errors import DeclarationError
 from messages.parts import Arguments, JsonValue, Problem
 from runtime.tools.clean import clean
-from runtime.tools.strict import closed, first_misfit
+from runtime.tools.strict import closed, first_misfit, is_array, is_object
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 Schema = dict[str, JsonValue]
 
@@ -41,7 +42,7 @@ class Field(NamedTuple):
     default: object = REQUIRED
 
 
-class Decoded(NamedTuple, Generic[T]):
+class Decoded(NamedTuple, Generic[T_co]):
     """A value that fits its type.
 
     Attributes:
@@ -49,7 +50,7 @@ class Decoded(NamedTuple, Generic[T]):
         canonical: The same encoded again: what is hashed, shown and kept.
     """
 
-    value: T
+    value: T_co
     canonical: JsonValue
 
 
@@ -161,7 +162,7 @@ class _RecursiveTypeError(Exception):
 def _expand(
     schema: JsonValue, definitions: Mapping[str, Schema], inside: tuple[str, ...]
 ) -> Schema:
-    reference = schema.get("$ref") if isinstance(schema, dict) else None
+    reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith(_REF):
         name = reference.removeprefix(_REF)
         if name in inside:
@@ -176,9 +177,9 @@ def _expand(
 def _expanded(
     value: JsonValue, definitions: Mapping[str, Schema], inside: tuple[str, ...]
 ) -> JsonValue:
-    if isinstance(value, dict):
+    if is_object(value):
         return _expand(value, definitions, inside)
-    if isinstance(value, list):
+    if is_array(value):
         return [_expanded(item, definitions, inside) for item in value]
     return value
 

@@ -14,6 +14,8 @@ Function = Callable[..., Any]
 
 _NAMED = frozenset({inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY})
 
+_FIRST = frozenset({inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY})
+
 
 class Signature(NamedTuple):
     """What a function takes after its context, and what it returns."""
@@ -86,7 +88,7 @@ def _check_given(
         is_given = annotation.split("[")[0].split(".")[-1] == given.__name__
     else:
         is_given = annotation is given or typing.get_origin(annotation) is given
-    if not is_given or first[0].kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
+    if not is_given or first[0].kind not in _FIRST:
         message = f"{what} must take {example} first: def {function.__name__}({example}, ...)"
         raise DeclarationError(message)
 

@@ -13,6 +13,7 @@ of the user's code:
 import re
 from collections.abc import Iterator
 from functools import cache
+from typing import TypeGuard
 
 from messages.parts import JsonValue
 
@@ -28,10 +29,25 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "null": (type(None),),
 }
 
+_DROPPED = frozenset({"title", "discriminator"})
+"""Names of classes, and OpenAPI's way of pointing to definitions, which are expanded here."""
+
+
+def is_object(value: JsonValue) -> TypeGuard[dict[str, JsonValue]]:
+    """Whether a JSON value is an object."""
+    return isinstance(value, dict)
+
+
+def is_array(value: JsonValue) -> TypeGuard[list[JsonValue]]:
+    """Whether a JSON value is an array."""
+    return isinstance(value, list)
+
 
 def closed(schema: Schema) -> Schema:
-    """``schema`` with every object refusing unknown fields, and without titles."""
-    result = {key: _closed_under(key, value) for key, value in schema.items() if key != "title"}
+    """``schema`` with every object refusing unknown fields, and without what nobody reads."""
+    result = {
+        key: _closed_under(key, value) for key, value in schema.items() if key not in _DROPPED
+    }
     if "properties" in result:
         result.setdefault("additionalProperties", False)
     return result
@@ -42,7 +58,7 @@ def _closed_under(key: str, value: JsonValue) -> JsonValue:
         return {name: closed(each) for name, each in value.items()}
     if key in {"anyOf", "prefixItems"}:
         return [closed(each) for each in value]
-    if key in {"items", "additionalProperties"} and isinstance(value, dict):
+    if key in {"items", "additionalProperties"} and is_object(value):
         return closed(value)
     return value
 
@@ -53,7 +69,7 @@ def first_misfit(schema: Schema, value: JsonValue, path: str = "$") -> str | Non
         return _misfit_of_union(schema["anyOf"], value, path)
     if isinstance(value, str):
         return _misfit_of_text(schema, value, path)
-    if isinstance(value, dict):
+    if is_object(value):
         unknown = _unknown_field(schema, value)
         if unknown is not None:
             return f"Object contains unknown field `{unknown}` - at `{path}`"
@@ -83,17 +99,17 @@ def _unknown_field(schema: Schema, value: dict[str, JsonValue]) -> str | None:
 
 
 def _parts(schema: Schema, value: JsonValue) -> Iterator[tuple[str, Schema, JsonValue]]:
-    if isinstance(value, dict):
+    if is_object(value):
         known, others = schema.get("properties", {}), schema.get("additionalProperties")
         for name, part in value.items():
             part_schema = known.get(name, others)
-            if isinstance(part_schema, dict):
+            if is_object(part_schema):
                 yield f".{name}", part_schema, part
-    elif isinstance(value, list):
+    elif is_array(value):
         first, others = schema.get("prefixItems", []), schema.get("items")
         for index, part in enumerate(value):
             part_schema = first[index] if index < len(first) else others
-            if isinstance(part_schema, dict):
+            if is_object(part_schema):
                 yield f"[{index}]", part_schema, part
 
 
@@ -104,7 +120,7 @@ def _may_be(schema: Schema, value: JsonValue) -> bool:
     kinds = _JSON_TYPES.get(schema.get("type", ""))
     if kinds is not None and not isinstance(value, kinds):
         return False
-    if not isinstance(value, dict):
+    if not is_object(value):
         return True
     tags = {
         name: each["enum"] for name, each in schema.get("properties", {}).items() if "enum" in each

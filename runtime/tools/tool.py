@@ -200,6 +200,7 @@ class SyncTool(Tool[P, R]):
 
 
 def name_of(function: object) -> str:
+    """A function's name, or whatever somebody decorated instead, for messages."""
     return str(getattr(function, "__name__", function))
 
 

@@ -18,42 +18,10 @@ import anyio
 import anyio.from_thread
 import anyio.lowlevel
 
+from runtime.tools.ended import Ended, Late, Raised, Returned, Vanished
+
 DEFAULT_SLOTS = 40
 """Sync functions that run at a time in one process."""
-
-
-@dataclass(frozen=True)
-class Returned:
-    """The function came back."""
-
-    value: object
-
-
-@dataclass(frozen=True)
-class Raised:
-    """The function raised."""
-
-    error: BaseException
-
-
-@dataclass(frozen=True)
-class Late:
-    """It did not come back in time; what started may still be running.
-
-    Attributes:
-        has_started: False: there was no thread for it all the time, it was never called.
-    """
-
-    has_started: bool
-
-
-@dataclass(frozen=True)
-class Vanished:
-    """The function cancelled itself: it neither returned nor raised anything."""
-
-
-Ended = Returned | Raised | Late | Vanished
-"""How a call of user code ended."""
 
 
 class Workers:

@@ -149,7 +149,9 @@ def _work(state: LoopState) -> View:
     return {
         "evidence": [evidence_view(item) for item in state.evidence],
         "tool_history": [_tool_record(record) for record in state.tool_history],
-        "outstanding": [_outstanding(item) for item in state.outstanding],
+        "outstanding": [
+            _outstanding(item) for item in state.outstanding if item.status != "dropped"
+        ],
         "approval": waiting[0] if waiting else None,
         "approvals": waiting,
         "question": _question(question_of(state)),
@@ -198,6 +200,7 @@ def _tool_record(record: ToolRecord) -> View:
 
 
 def _outstanding(item: Outstanding) -> View:
+    """A side effect in its life; what was dropped did not happen and stands in the history."""
     return {
         "kind": item.kind,
         "key": item.key,

@@ -1,4 +1,4 @@
-"""The installed ``treadle`` command as a user runs it: a process of its own, in a folder of its own."""
+"""The installed ``treadle`` command as a user runs it: its own process, in its own folder."""
 
 import json
 import os

@@ -64,7 +64,7 @@ def test_the_example_is_fine(tmp_path: Path) -> None:
          "name"),
         ('key="send:{name}:v1"', "", "DECLARATION", "key"),
         ('key="send:{name}:v1"', 'key="send:{nome}:v1"', "DECLARATION", "nome"),
-        ("large(req: Request, name: str)", "large(req: Request, nom: str)", "DECLARATION", "nom"),
+        ("large(req: Request, name", "large(req: Request, nom", "DECLARATION", "name: str)"),
         ("send.auto_chars", "send.auto_char", "LIMIT", "send.auto_char"),
     ],
 )  # fmt: skip

@@ -152,6 +152,7 @@ def is_owned(folder: Path) -> bool:
 async def test_the_last_to_leave_stops_the_service(here: Path) -> None:
     async with open_shop() as first:
         pid = await run_sync(pid_of, here)
+        assert os.getsid(pid) == pid  # out of reach of our terminal's signals
         async with open_shop() as second:
             assert await run_sync(pid_of, here) == pid
             await second.refund("8472", "pay_5a2", 2000, key=KEY)

@@ -57,10 +57,10 @@ async def _play(options: Options, model: str) -> Row:
     ):
         reply = await submitter.submit(AGENT, GOAL, inputs=INPUTS)
         run_id: str = reply["run_id"]
-        story = Story(operator, is_data=_is_told_on_stdout(options))
+        story = Story(operator, options.directory, is_data=_is_told_on_stdout(options))
         story.say(f"run     {run_id}  agent {AGENT}, model {model}")
         story.say(f"goal    {GOAL}")
-        async for event in follow(operator, run_id):
+        async for event in follow(session.Source(operator, operator), run_id):
             await story.tell(event)
             if event["kind"] == "approval_requested":
                 await _decide(options, story, event["approval_id"])

@@ -5,6 +5,9 @@ import sys
 from pathlib import Path
 from typing import cast
 
+import anyio
+
+from treadle.cli.demo_record import arguments_of
 from treadle.cli.format import Row, call_text, clipped, count, plain, short_json, status_text
 from treadle.cli.session import Reader
 
@@ -14,13 +17,14 @@ _WIDTH = 96
 class Story:
     """Tells one run. Feed it every event in order."""
 
-    def __init__(self, reader: Reader, *, is_data: bool) -> None:
-        """Args: reader: for results; is_data: whether the story is what goes to stdout."""
+    def __init__(self, reader: Reader, place: Path, *, is_data: bool) -> None:
+        """Args: reader: for results; place: the data; is_data: whether stdout is the story's."""
         self._reader = reader
+        self._place = place
         self._stream = sys.stdout if is_data else sys.stderr
         self._tokens = 0
-        self._decided: Row = {}
-        self._keys: dict[str, str] = {}
+        self._step_tokens = 0
+        self._keys: dict[tuple[int, int], str] = {}
 
     def say(self, text: str = "") -> None:
         """Print one line at once."""
@@ -30,56 +34,67 @@ class Story:
         """Print what an event adds to the story, if anything."""
         match event["kind"]:
             case "decided":
-                self._decided = event
-                self._tokens += event.get("tokens", 0)
+                self._step_tokens = event.get("tokens", 0)
+                self._tokens += self._step_tokens
             case "accepted":
-                self._keys.update(
-                    {call["tool"]: call["key"] for call in event["calls"] if call["key"]}
-                )
+                for call in event["calls"]:
+                    self._keys[event["step"], call["ordinal"]] = call["key"] or ""
             case "observed":
-                await self._tell_observation(event)
+                await self._tell_call(event)
+                await self._tell_result(event)
             case "approval_requested":
-                self._tell_head(event["step"], event["tool"])
-                self.say(
-                    f"        needs approval by {plain(event['group'])} ({plain(event['rule'])})"
-                )
-                self.say(f"        recorded as version {event['version']}; no worker waits for it")
+                await self._tell_call(event)
+                self.say(f"        needs {plain(event['group'])}: rule {plain(event['rule'])}")
+                self.say(f"        {self._used(event)}, and suspended: no worker waits")
+            case "reconciled":
+                finding = f"{plain(event['finding'])} ({plain(event['how'])})"
+                self.say(f"        outcome of {plain(event['key'])} settled: {finding}")
+            case _:
+                self._tell_turn(event)
+
+    def _tell_turn(self, event: Row) -> None:
+        match event["kind"]:
             case "approval_resolved":
                 person = plain(event["person"])
-                self.say(
-                    f"        {plain(event['decision'])} by {person}, version {event['version']}"
-                )
-            case "completion_rejected" | "proposal_rejected" | "step_lost":
-                self.say(
-                    f"        {event['kind']}: {plain(event.get('message') or event.get('why'))}"
-                )
+                self.say(f"        {plain(event['decision'])} by {person}")
+            case "completion_rejected" | "proposal_rejected":
+                self.say(f"step {event['step']}  {event['kind']}: {plain(event['message'])}")
+            case "step_lost":
+                self.say(f"step {event['step']}  lost: {plain(event['why'])}")
             case "verified":
-                finding = "there" if event["is_there"] else "NOT there"
-                self.say(f"verify  {plain(event['key'])}: looked up again, {finding}")
+                finding = "it is there" if event["is_there"] else "it is NOT there"
+                self.say(f"verify  {plain(event['key'])}: looked up once more, {finding}")
+            case "finished":
+                self.say(f"finish  judged on the records: {plain(event['status'])}")
             case _:
                 pass
 
-    async def _tell_observation(self, event: Row) -> None:
+    async def _tell_call(self, event: Row) -> None:
+        call = (event["step"], event["ordinal"])
+        arguments = await self._arguments(event["run_id"], call)
+        self.say(f"step {plain(event['step'])}  {call_text(event.get('tool'), arguments, _WIDTH)}")
+        if key := self._keys.get(call):
+            self.say(f"        key {plain(key)}")
+
+    async def _arguments(self, run_id: str, call: tuple[int, int]) -> Row:
+        files = sorted([Path(file) async for file in anyio.Path(self._place).glob("*.db")])
+        return (await arguments_of(files[0], run_id)).get(call, {}) if files else {}
+
+    async def _tell_result(self, event: Row) -> None:
         run = await self._reader.show(event["run_id"], at=event["version"])
         evidence = _evidence(run, event.get("evidence_id"))
-        self._tell_head(event["step"], event.get("tool") or evidence.get("tool"), evidence)
         if evidence:
-            payload = clipped(
-                plain(short_json(evidence.get("payload", evidence.get("ref")))), _WIDTH
-            )
-            self.say(f"        → {payload}")
+            payload = evidence.get("payload", evidence.get("ref"))
+            self.say(f"        → {clipped(plain(short_json(payload)), _WIDTH)}")
             origin = f"{plain(evidence['id'])} from {plain(evidence['source'])}"
             self.say(f"        {origin}, request {plain(evidence['request_id'])}")
         else:
             self.say(f"        {plain(event['outcome'])}: {plain(event.get('message', ''))}")
-        used = f"{count(self._decided.get('tokens', 0))} tokens, {count(self._tokens)} in all"
-        self.say(f"        {used}; version {event['version']}")
+        self.say(f"        {self._used(event)}")
 
-    def _tell_head(self, step: object, tool: object, evidence: Row | None = None) -> None:
-        arguments = (evidence or {}).get("arguments")
-        key = self._keys.get(str(tool))
-        key_text = f"  key {plain(key)}" if key else ""
-        self.say(f"step {plain(step)}  {call_text(tool, arguments)}{key_text}")
+    def _used(self, event: Row) -> str:
+        tokens = f"{count(self._step_tokens)} tokens, {count(self._tokens)} in all"
+        return f"{tokens}; recorded as version {event['version']}"
 
 
 def ending(run: Row, effects: list[Row], place: Path, moved: Path | None) -> str:

@@ -48,7 +48,7 @@ def ls(
     labels = parse.labels(pairs)
 
     async def ask() -> session.Reply:
-        async with session.reading(options) as (reader, _):
+        async with session.reading(options, tenant) as (reader, _):
             return await reader.list(
                 status=status.upper() if status else None,
                 agent=agent,
@@ -104,8 +104,8 @@ def watch(*, run_id: str, first: int) -> None:
     seen: list[Row] = []
 
     async def ask() -> None:
-        async with session.reading(options) as (reader, is_live):
-            async for event in follow(reader, run_id, after=first - 1, is_live=is_live):
+        async with session.reading(options) as source:
+            async for event in follow(source, run_id, after=first - 1):
                 if options.output == "json":
                     seen.append(event)
                 else:

@@ -4,6 +4,8 @@ An approval is bound to the hash of exactly one action. ``approve`` always sends
 action it has printed, or the one given with ``--action``, so what was read is what is allowed.
 """
 
+from typing import cast
+
 import click
 
 from messages.errors import NotFound
@@ -122,35 +124,41 @@ async def read_approval(reader: session.Reader, approval_id: str) -> Row:
 
 def approval_text(approval: Row, options: Options) -> str:
     """Everything that is decided over, one fact a line; nothing is shortened."""
-    now = MachineClock().now()
-    package = _package(approval)
-    arguments = as_mapping(package.get("arguments"))
+    package = as_mapping(approval.get("package"))
+    action, asked = as_mapping(package.get("action")), as_mapping(package.get("requested"))
+    until = left(approval["expires_at"], MachineClock().now())
     pairs = [
-        ("Approval", f"{plain(approval['id'])}  {plain(approval.get('state', ''))}"),
+        ("Approval", f"{plain(approval['id'])}  {plain(approval.get('state', ''))}, {until}"),
         ("Run", f"{plain(approval['run_id'])}  {plain(approval['agent'])}"),
-        ("Goal", plain(package.get("goal") or "")),
-        ("Tool", plain(approval["tool"])),
-        *((f"  {plain(name)}", plain(short_json(value))) for name, value in arguments.items()),
-        ("Key", plain(approval.get("key") or package.get("key") or "")),
+        ("Goal", plain(asked.get("goal") or "")),
+        ("Tool", f"{plain(approval['tool'])}  {plain(action.get('does') or '')}".rstrip()),
+        *_argument_lines(action),
+        ("Key", plain(approval.get("key") or "")),
+        ("Target", plain(action.get("target") or "")),
         ("Action", plain(approval["action_hash"])),
+        ("Rule", f"{plain(approval.get('rule') or '-')}: {plain(approval.get('why') or '-')}"),
+        *_limit_lines(as_mapping(package.get("decision"))),
         ("Group", _group_text(approval)),
-        ("Rule", f"{plain(approval.get('rule') or '')} {plain(approval.get('why') or '')}".strip()),
-        ("Expires", f"{plain(approval['expires_at'])} ({left(approval['expires_at'], now)})"),
-        *_other_facts(package),
+        *(
+            (f"If {plain(what)}", plain(then))
+            for what, then in as_mapping(package.get("next")).items()
+        ),
+        ("Decided", plain(short_json(approval["decision"])) if approval.get("decision") else ""),
     ]
-    if approval.get("decision"):
-        pairs.append(("Decided", plain(short_json(approval["decision"]))))
     return facts(pairs, options)
 
 
-def _other_facts(package: Row) -> list[tuple[str, str]]:
-    """What else the approver is to see, whatever the package holds in later versions."""
-    known = {"arguments", "goal", "key", "tool", "action_hash", "v"}
-    return [
-        (plain(name), plain(value))
-        for name, value in package.items()
-        if name not in known and value not in (None, "", [], {})
-    ]
+def _argument_lines(action: Row) -> list[tuple[str, str]]:
+    """The arguments as they will run, value by value."""
+    arguments = as_mapping(action.get("arguments"))
+    return [(f"  {plain(name)}", plain(short_json(value))) for name, value in arguments.items()]
+
+
+def _limit_lines(decision: Row) -> list[tuple[str, str]]:
+    """The limits that the rule read, each with the document that sets it."""
+    limits = cast("list[Row]", decision.get("limits") or [])
+    lines = [f"{limit['name']} = {limit['value']} ({limit['source']})" for limit in limits]
+    return [("Limit", plain(line)) for line in lines]
 
 
 async def _confirmed(api: session.Api, approval_id: str, options: Options) -> str:
@@ -196,10 +204,7 @@ def _print_decided(options: Options, rows: list[Row], word: str) -> None:
 
 def _decided_text(row: Row, word: str) -> str:
     decision = as_mapping(row.get("decision"))
+    action = as_mapping(as_mapping(row.get("package")).get("action"))
     person = f" by {plain(decision['person'])}" if decision.get("person") else ""
-    call = call_text(row.get("tool", ""), _package(row).get("arguments"))
+    call = call_text(row.get("tool", ""), action.get("arguments"))
     return f"{word} {plain(row['id'])}{person} for action {plain(row['action_hash'])}: {call}"
-
-
-def _package(approval: Row) -> Row:
-    return as_mapping(approval.get("package"))

@@ -1,6 +1,7 @@
 """A run as it happens: its events as they are recorded, and waiting for where it comes to rest."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from typing import Any, Final
 
 import anyio
@@ -8,40 +9,36 @@ import anyio
 from messages.status import Status
 from treadle.cli.failures import DONE, ENDED_OTHERWISE, NEEDS_PERSON, TimedOutError
 from treadle.cli.format import Row, clipped, clock_text, plain, short_json
-from treadle.cli.session import Reader, Reply
-
-POLL_S: Final = 0.2
-"""Between two questions for new events; a person reads slower than that."""
+from treadle.cli.session import Api, Reply, Source
 
 _REST: Final = frozenset({Status.AWAITING_APPROVAL, Status.AWAITING_HUMAN})
 _HIDDEN: Final = frozenset({"v", "run_id", "version", "at", "kind", "step"})
 
 
-async def follow(
-    reader: Reader, run_id: str, *, after: int = -1, is_live: bool = True
-) -> AsyncGenerator[Row]:
-    """Every event later than ``after``, until the run has ended.
+async def follow(source: Source, run_id: str, *, after: int = -1) -> AsyncGenerator[Row]:
+    """Every event later than ``after``; live until the run has ended, else what is recorded.
 
     Args:
-        reader: who is asked.
+        source: who is asked.
         run_id: which run.
         after: the last version that is not wanted.
-        is_live: False stops with what is recorded now.
     """
-    while True:
-        page = await reader.events(run_id, after=after)
+    if source.live is not None:
+        async with aclosing(source.live.events(run_id, after=after).follow()) as events:
+            async for event in events:
+                yield event
+        return
+    is_complete = False
+    while not is_complete:
+        page = await source.reader.events(run_id, after=after)
         for event in page["events"]:
             yield event
             after = max(after, event["version"])
-        is_complete = after >= page["version"]
-        if is_complete and (page["terminal"] or not is_live):
-            return
-        if is_complete:
-            await anyio.sleep(POLL_S)
+        is_complete = after >= page["version"] or not page["events"]
 
 
 async def come_to_rest(
-    reader: Reader,
+    api: Api,
     run_id: str,
     *,
     timeout_s: float | None = None,
@@ -56,13 +53,14 @@ async def come_to_rest(
         TimedOutError: it is still under way after ``timeout_s`` seconds.
     """
     with anyio.move_on_after(timeout_s):
-        async for event in follow(reader, run_id):
-            on_event(event)
-            if event["kind"] == "suspended" and event.get("status") in _REST:
-                run = await reader.show(run_id)
-                if run["status"] in _REST:
-                    return run
-        return await reader.show(run_id)
+        async with aclosing(follow(Source(api, api), run_id)) as events:
+            async for event in events:
+                on_event(event)
+                if event["kind"] == "suspended" and event.get("status") in _REST:
+                    run = await api.show(run_id)
+                    if run["status"] in _REST:
+                        return run
+        return await api.show(run_id)
     raise TimedOutError(
         f"run {run_id} is still under way after {timeout_s:g} s",
         hint=f"it goes on: treadle watch {run_id}",

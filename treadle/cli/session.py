@@ -3,13 +3,13 @@
 The one seam of the command line: unit tests replace ``connect`` and ``read_offline``.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import anyio
 
-from messages.errors import Unreachable
+from messages.errors import NotFound, Unreachable
 from treadle.cli.format import note
 from treadle.cli.options import Options
 
@@ -19,6 +19,8 @@ ResultT = TypeVar("ResultT")
 SUBMITTER: Final = "submitter"
 APPROVER: Final = "approver"
 OPERATOR: Final = "operator"
+
+DEFAULT_TENANT: Final = "default"
 
 
 class Reader(Protocol):
@@ -40,8 +42,8 @@ class Reader(Protocol):
         """``{"runs": [...]}``."""
         ...
 
-    async def events(self, run_id: str, *, after: int = -1) -> Reply:
-        """``{"events": [...], "version", "terminal"}``."""
+    def events(self, run_id: str, *, after: int = -1) -> Awaitable[Reply]:
+        """A page: ``{"events": [...], "version", "terminal"}``."""
         ...
 
     async def approvals(self, ids: Sequence[str] = ()) -> Reply:
@@ -60,8 +62,24 @@ class Reader(Protocol):
         ...
 
 
+class Feed(Protocol):
+    """Events of a run: a page when awaited, all there are and will be when followed."""
+
+    def __await__(self) -> Generator[Any, None, Reply]:
+        """A page."""
+        ...
+
+    def follow(self) -> AsyncGenerator[Reply]:
+        """Each event, until the run has ended."""
+        ...
+
+
 class Api(Reader, Protocol):
     """What only a daemon can do."""
+
+    def events(self, run_id: str, *, after: int = -1) -> Feed:
+        """See ``Reader``, and live."""
+        ...
 
     async def submit(
         self,
@@ -101,44 +119,50 @@ def connect(options: Options, user: str) -> AbstractAsyncContextManager[Api]:
     return Client.connect(options.directory, user=options.user or user, url=options.nats)
 
 
-def read_offline(options: Options) -> AbstractAsyncContextManager[Reader]:
+def read_offline(options: Options, tenant: str | None) -> AbstractAsyncContextManager[Reader]:
     """A reader of the ledger file; no daemon is involved."""
     from treadle.offline import open_data  # noqa: PLC0415 -- so is SQLite
 
-    return open_data(options.directory)
+    return open_data(options.directory, tenant=tenant or DEFAULT_TENANT)
 
 
 class Source(NamedTuple):
-    """Who answers a reading command; ``is_live`` says that there may be more to come."""
+    """Who answers a reading command; ``live`` is the daemon, where one runs."""
 
     reader: Reader
-    is_live: bool
+    live: Api | None
 
 
 @asynccontextmanager
-async def reading(options: Options) -> AsyncGenerator[Source]:
+async def reading(options: Options, tenant: str | None = None) -> AsyncGenerator[Source]:
     """The daemon; where none runs, the data directory, and stderr says so.
+
+    Args:
+        options: which daemon, which directory.
+        tenant: whose records, where there is no daemon to say whose we may see.
 
     Raises:
         Unreachable: neither is there.
     """
-    try:
-        client = connect(options, OPERATOR)
-        api = await client.__aenter__()
-    except Unreachable:
-        if options.nats is not None or not has_data(options):
-            raise
-    else:
+    async with AsyncExitStack() as stack:
         try:
-            yield Source(api, is_live=True)
-        finally:
-            await client.__aexit__(None, None, None)
-        return
-    note(options, f"no daemon runs on {options.directory}: reading what it recorded there")
-    async with read_offline(options) as reader:
-        yield Source(reader, is_live=False)
+            api = await stack.enter_async_context(connect(options, OPERATOR))
+            source = Source(api, api)
+        except Unreachable as error:
+            if options.nats is not None:
+                raise
+            source = Source(await _recorded(stack, options, tenant, error), None)
+        yield source
 
 
-def has_data(options: Options) -> bool:
-    """Whether the data directory holds a ledger."""
-    return any(options.directory.glob("*.db"))
+async def _recorded(
+    stack: AsyncExitStack, options: Options, tenant: str | None, why: Unreachable
+) -> Reader:
+    if not await anyio.Path(options.directory).exists():
+        raise why
+    try:
+        reader = await stack.enter_async_context(read_offline(options, tenant))
+    except NotFound:
+        raise why from None
+    note(options, f"{why.message}; reading what was recorded in {options.directory}")
+    return reader

@@ -148,7 +148,8 @@ def _question(head: RunHead, event: HumanAsked, now: float) -> QuestionRow:
 # ------------------------------------------------------------------ the end
 def finish(t: Tables, head: RunHead, event: Finished, summary: Summary, now: float) -> None:
     """What ends with a run. ``head`` is its row as the last entry left it."""
-    for row in t.oldest_approvals(head.tenant, run_id=head.run_id, is_pending_only=True):
+    pending = t.oldest_approvals(head.tenant, run_id=head.run_id, is_pending_only=True)
+    for row in list(pending):  # read to the end first: writing moves the rows it walks over
         t.put_approval(replace(row, state="void", decided_at=now))
     for question in t.questions_of(head.tenant, head.run_id):
         if question.state == "open":

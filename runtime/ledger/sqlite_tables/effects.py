@@ -35,7 +35,7 @@ class EffectTables(Statements):
 
     def newest_effects(self, tenant: str, *, is_unresolved_only: bool) -> Iterable[EffectRow]:
         only = "AND state = 'unknown' " if is_unresolved_only else ""
-        sql = f"SELECT doc FROM effects WHERE tenant = ? {only}ORDER BY updated_at DESC, key"
+        sql = f"SELECT doc FROM effects WHERE tenant = ? {only}ORDER BY updated_at DESC, key DESC"
         return self.docs(_read_effect, sql, (tenant,))
 
 

@@ -2,7 +2,6 @@
 
 # ruff: noqa: D102, S608 -- Tables documents the methods; statements are made of constants only
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
@@ -131,23 +130,22 @@ class RunTables(Statements):
 class ProcessTables(Statements):
     """The part of ``Tables`` about processes, read once in a transaction."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__(connection)
-        self._processes: dict[str, ProcessRow | None] = {}
+    _known: dict[str, ProcessRow | None] | None = None
 
     def begin(self) -> None:
         super().begin()
-        self._processes.clear()
+        self._known = None
 
     def process(self, process: str) -> ProcessRow | None:
-        if process not in self._processes:
+        known = self._known = self._known or {}
+        if process not in known:
             sql = "SELECT process, lease_s, expires_at FROM processes WHERE process = ?"
             row = self.one(sql, (process,))
-            self._processes[process] = None if row is None else ProcessRow(*row)
-        return self._processes[process]
+            known[process] = None if row is None else ProcessRow(*row)
+        return known[process]
 
     def put_process(self, row: ProcessRow) -> None:
-        self._processes.clear()
+        self._known = None
         self.write(
             "INSERT INTO processes (process, lease_s, expires_at) VALUES (?, ?, ?) "
             "ON CONFLICT (process) DO UPDATE SET lease_s = excluded.lease_s, "
@@ -156,9 +154,9 @@ class ProcessTables(Statements):
         )
 
     def drop_process(self, process: str) -> None:
-        self._processes.clear()
+        self._known = None
         self.write("DELETE FROM processes WHERE process = ?", (process,))
 
     def drop_processes_before(self, expired: float) -> None:
-        self._processes.clear()
+        self._known = None
         self.write("DELETE FROM processes WHERE expires_at < ?", (expired,))

@@ -77,6 +77,12 @@ class EffectLog:
         self._cut()
         _sync_folder(path.parent)
 
+    def close(self) -> None:
+        """Give the file to whoever wants it next. Closing again does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
     @property
     def is_gone(self) -> bool:
         """Whether the file was deleted or replaced under us, as when a test removes its folder."""

@@ -79,6 +79,7 @@ class Listener(socketserver.ThreadingTCPServer):
         finally:
             self._place.forget_address(os.getpid())
             self.server_close()
+            # The file stays ours until the process ends, since threads may still write to it.
 
     def handle_timeout(self) -> None:
         """In a quiet moment, see whether anybody can still want this process."""

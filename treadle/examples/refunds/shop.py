@@ -131,7 +131,7 @@ class Shop:
         except NotSentError as error:
             raise Transient(str(error)) from error
         except NoReplyError as error:
-            raise Transient(str(error)) from error
+            raise Unknown(str(error)) from error
         if reply.status >= _FIRST_REFUSAL:
             raise _refusal(reply) or Unknown(_said(reply))
         # A malformed answer is a plain exception, which after a write is unknown too.

@@ -1,9 +1,12 @@
 """A daemon that answers from memory, and replies of the shapes that CONTRACT.md fixes."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import anyio
+import anyio.lowlevel
 
 from messages.errors import NotFound
 
@@ -53,7 +56,18 @@ def approval_row(**more: Any) -> dict[str, Any]:
         "rule": "over_limit",
         "why": "above the automatic limit",
         "key": "refund:order-8472:pay_5a2:v1",
-        "package": {"arguments": {"order_id": "8472", "amount_inr": 2000}},
+        "package": {
+            "requested": {"goal": "settle it"},
+            "action": {
+                "does": "Refund one payment.",
+                "target": "refunds-service",
+                "arguments": {"order_id": "8472", "amount_inr": 2000},
+            },
+            "decision": {
+                "limits": [{"name": "auto_inr", "value": 1000, "source": "POL-REF-004 v4 3.2"}]
+            },
+            "next": {"deny": "it does not run"},
+        },
         **more,
     }
 
@@ -89,9 +103,8 @@ class FakeDaemon:
         self.note("list", **query)
         return {"v": 1, "runs": self.runs}
 
-    async def events(self, run_id: str, *, after: int = -1) -> Mapping[str, Any]:
-        self.note("events", run_id=run_id, after=after)
-        return self.pages.pop(0) if len(self.pages) > 1 else self.pages[0]
+    def events(self, run_id: str, *, after: int = -1) -> "FakeFeed":
+        return FakeFeed(self, run_id, after)
 
     async def approvals(self, ids: Sequence[str] = ()) -> Mapping[str, Any]:
         self.note("approvals", ids=list(ids))
@@ -117,6 +130,33 @@ class FakeDaemon:
     async def cancel(self, run_id: str, *, reason: str = "") -> Mapping[str, Any]:
         self.note("cancel", run_id=run_id, reason=reason)
         return {"v": 1, "run_id": run_id}
+
+
+@dataclass
+class FakeFeed:
+    """Pages of a run, one after the other."""
+
+    daemon: FakeDaemon
+    run_id: str
+    after: int
+
+    def __await__(self) -> Generator[Any, None, Mapping[str, Any]]:
+        return self.page().__await__()
+
+    async def page(self) -> Mapping[str, Any]:
+        self.daemon.note("events", run_id=self.run_id, after=self.after)
+        pages = self.daemon.pages
+        return pages.pop(0) if len(pages) > 1 else pages[0]
+
+    async def follow(self) -> AsyncGenerator[Mapping[str, Any]]:
+        while True:
+            page = await self.page()
+            for one in page["events"]:
+                yield one
+                self.after = one["version"]
+            if page["terminal"]:
+                return
+            await anyio.lowlevel.checkpoint()
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from messages.errors import NotFound
 from tests.unit.treadle.cli.fakes import FakeDaemon, RunCli, event, run_row
 from treadle.cli import session
+from treadle.cli.options import Options
 
 
 def test_ls_prints_a_table(cli: RunCli, daemon: FakeDaemon) -> None:
@@ -120,15 +122,15 @@ def test_an_effect_that_is_not_there_is_3(cli: RunCli, daemon: FakeDaemon) -> No
 @pytest.fixture
 def recorded(daemon: FakeDaemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeDaemon:
     """A data directory with a ledger and no daemon."""
-    (tmp_path / "ledger.db").touch()
     recorded = FakeDaemon(runs=[run_row()])
 
     @asynccontextmanager
-    async def read_offline(_options: object) -> AsyncGenerator[FakeDaemon]:
+    async def read_offline(options: Options, _tenant: object) -> AsyncGenerator[FakeDaemon]:
+        if options.directory != tmp_path:
+            raise NotFound("ledger", str(options.directory))
         yield recorded
 
     monkeypatch.setattr(session, "read_offline", read_offline)
-    monkeypatch.setattr(session, "has_data", lambda options: options.directory == tmp_path)
     daemon.is_down = True
     return recorded
 
@@ -138,7 +140,7 @@ def test_without_a_daemon_the_data_directory_is_read(
 ) -> None:
     result = cli("ls", "-o", "name", "--data-dir", str(tmp_path))
     assert (result.code, result.out) == (0, "run-1\n")
-    assert "no daemon runs" in result.err
+    assert "no daemon runs on .treadle; reading" in result.err
     assert recorded.asked[0][0] == "list"
 
 
@@ -158,7 +160,7 @@ def test_recorded_history_ends_where_it_ends(
 def test_without_daemon_and_data_it_is_69(
     cli: RunCli, recorded: FakeDaemon, tmp_path: Path
 ) -> None:
-    assert cli("ls", "--data-dir", str(tmp_path / "other")).code == 69
+    assert cli("ls", "--data-dir", str(tmp_path / "other"), "-q").code == 69
     assert recorded.asked == []
 
 

@@ -1,0 +1,192 @@
+"""The cleaning point: a table of hostile values, and the law that cleaned values round-trip."""
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import types
+import uuid
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from messages.canon import canonical
+from messages.parts import Problem
+from runtime.tools.clean import MAX_DEPTH, Cleaned, clean, clean_text, error_text
+
+TEXT_NOTE = "characters that are no text (lone surrogate, NUL) were replaced"
+INT_NOTE = "a whole number beyond 64 bits became text"
+FLOAT_NOTE = "a number that is not finite became null"
+BYTES_NOTE = "bytes became base64 text"
+
+
+class Struct(msgspec.Struct, rename="camel"):
+    some_ratio: float
+    some_tags: set[str]
+
+
+@dataclasses.dataclass
+class Data:
+    when: datetime.date
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Word(str):
+    __slots__ = ()
+
+
+TABLE: list[tuple[Any, Any, tuple[str, ...]]] = [
+    (None, None, ()),
+    (True, True, ()),
+    ("plain ünïcode 😀", "plain ünïcode 😀", ()),
+    ("a\ud800b", "a\ufffdb", (f"{TEXT_NOTE}, at $",)),
+    ("\ud83d\ude00", "😀", (f"{TEXT_NOTE}, at $",)),
+    ("a\0b", "a\ufffdb", (f"{TEXT_NOTE}, at $",)),
+    (Word("x"), "x", ()),
+    (2**64 - 1, 2**64 - 1, ()),
+    (-(2**63), -(2**63), ()),
+    (2**64, str(2**64), (f"{INT_NOTE}, at $",)),
+    (-(2**63) - 1, str(-(2**63) - 1), (f"{INT_NOTE}, at $",)),
+    (1 << 100_000, "a whole number of 100001 bits", (f"{INT_NOTE}, at $",)),
+    (float("nan"), None, (f"{FLOAT_NOTE}, at $",)),
+    ([1.5, float("inf"), float("-inf")], [1.5, None, None], (f"{FLOAT_NOTE}, at $[1] and 1 more",)),
+    (b"\x00\xff", "AP8=", (f"{BYTES_NOTE}, at $",)),
+    (bytearray(b"x"), "eA==", (f"{BYTES_NOTE}, at $",)),
+    (memoryview(b"x"), "eA==", (f"{BYTES_NOTE}, at $",)),
+    ({"b", "a"}, ["a", "b"], ()),
+    (frozenset({2, 1}), [1, 2], ()),
+    ((1, "x"), [1, "x"], ()),
+    (Point(1, 2), [1, 2], ()),
+    (types.MappingProxyType({"a": 1}), {"a": 1}, ()),
+    ({1: "x", None: 0, True: 1}, {"1": "x", "null": 0, "true": 1}, ()),
+    ({1: "x", "1": "y"}, {"1": "y"}, ("two keys became one, at $.1",)),
+    ({"a\ud800": 1}, {"a\ufffd": 1}, (f"{TEXT_NOTE}, at $",)),
+    (Struct(float("nan"), {"b", "a"}), {"someRatio": None, "someTags": ["a", "b"]}, (f"{FLOAT_NOTE}, at $.someRatio",)),
+    (Data(datetime.date(2026, 1, 31)), {"when": "2026-01-31"}, ()),
+    (Level.HIGH, 3, ()),
+    (decimal.Decimal("1.10"), "1.10", ()),
+    (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001", ()),
+    (datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC), "2026-01-01T00:00:00Z", ()),
+    ({"x": {"y": ["\0"]}}, {"x": {"y": ["\ufffd"]}}, (f"{TEXT_NOTE}, at $.x.y[0]",)),
+]
+
+
+@pytest.mark.parametrize(("value", "wanted", "notes"), TABLE, ids=lambda each: str(type(each)))
+def test_values(value: Any, wanted: Any, notes: tuple[str, ...]) -> None:
+    cleaned = clean(value)
+    assert cleaned == Cleaned(wanted, notes, len(canonical(wanted)))
+    assert isinstance(cleaned, Cleaned)
+    assert type(cleaned.value) is type(wanted)
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "message"),
+    [
+        (object(), "UNENCODABLE", "a object at $ cannot be kept as JSON"),
+        ({"a": [object()]}, "UNENCODABLE", "a object at $.a[0]"),
+        ((each for each in "ab"), "UNENCODABLE", "a generator at $"),
+        ({(1, 2): 3}, "UNENCODABLE", "a key of type tuple at $"),
+        (1j, "UNENCODABLE", "a complex at $"),
+        ("x" * 2000, "RESULT_TOO_LARGE", "more than 1000 bytes"),
+        (["\u0001" * 200], "RESULT_TOO_LARGE", "more than 1000 bytes"),
+        ({"x" * 2000: 1}, "RESULT_TOO_LARGE", "more than 1000 bytes"),
+        (list(range(1000)), "RESULT_TOO_LARGE", "more than 1000 bytes"),
+    ],
+    ids=lambda each: str(type(each)),
+)
+def test_values_that_cannot_be_kept(value: Any, code: str, message: str) -> None:
+    problem = clean(value, max_bytes=1000)
+    assert isinstance(problem, Problem)
+    assert problem.code == code
+    assert message in problem.message
+    assert problem.hint
+
+
+def test_nesting_is_cut_at_its_limit() -> None:
+    value: Any = "core"
+    for _ in range(MAX_DEPTH):
+        value = [value]
+    assert clean(value) == Cleaned(value, (), 2 * MAX_DEPTH + 6)
+    cut = clean([value])
+    assert isinstance(cut, Cleaned)
+    assert cut.notes[0].startswith("nesting beyond 64 levels was left out, at $[0][0]")
+
+
+def test_a_value_that_contains_itself_ends() -> None:
+    once: list[Any] = []
+    once.append(once)
+    assert isinstance(clean(once), Cleaned)
+    twice: dict[str, Any] = {}
+    twice |= {"a": twice, "b": twice}
+    assert isinstance(clean(twice), Problem)
+
+
+def test_a_struct_too_deep_for_the_encoder() -> None:
+    class Node(msgspec.Struct):
+        inner: Any = None
+
+    node = Node()
+    for _ in range(100_000):
+        node = Node(node)
+    result = clean(node)
+    assert isinstance(result, Problem)
+    while node is not None:  # taken apart by hand: the destructor would recurse as well
+        node = node.inner
+
+
+HOSTILE = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(min_value=-(2**90), max_value=2**90)
+    | st.floats()
+    | st.text(st.characters(codec=None, exclude_categories=()))
+    | st.binary()
+    | st.dates()
+    | st.datetimes()
+    | st.decimals()
+    | st.uuids(),
+    lambda inner: st.lists(inner)
+    | st.tuples(inner, inner)
+    | st.dictionaries(st.text() | st.integers() | st.none(), inner)
+    | st.builds(Struct, st.floats(), st.sets(st.text())),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=300)
+@given(HOSTILE)
+def test_cleaned_values_encode_and_read_back_equal(value: Any) -> None:
+    cleaned = clean(value)
+    assert isinstance(cleaned, Cleaned)
+    encoded = canonical(cleaned.value)
+    assert msgspec.json.decode(encoded) == cleaned.value
+    assert len(encoded) == cleaned.size
+    assert "\\u0000" not in encoded.decode()
+    assert clean(cleaned.value) == Cleaned(cleaned.value, (), cleaned.size)
+
+
+def test_text_is_cut_and_clean() -> None:
+    assert clean_text("a\0b", 10) == "a\ufffdb"
+    assert clean_text("x" * 20, 10) == "x" * 9 + "…"
+
+
+def test_errors_are_named_and_cut() -> None:
+    class BadError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert error_text(ValueError("no \ud800")) == "ValueError: no \ufffd"
+    assert len(error_text(ValueError("x" * 9999))) == 500
+    assert error_text(BadError()) == "BadError"

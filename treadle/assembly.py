@@ -1,0 +1,168 @@
+"""What a process is made of: the roles of an app over one bus. The daemon and ``testing`` share it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace
+
+from actors.authoriser import Authoriser
+from actors.checkpointer import Checkpointer
+from actors.executor import Executor
+from actors.gateway import Gateway
+from actors.monitor import Monitor
+from actors.notifier import Notifier
+from actors.orchestrator.actor import Orchestrator
+from actors.planner import Planner
+from actors.validator import Validator
+from messages.agent import AgentSpec
+from messages.errors import ConfigError
+from runtime.actor import Actor
+from runtime.agent import App
+from runtime.asking import Asking
+from runtime.bus.port import Bus
+from runtime.clock import Chance, Clock, Ids
+from runtime.ledger.port import Ledger
+from runtime.model import scripted
+from runtime.model.port import Model
+from runtime.model.pricing import price_of
+from runtime.policy.grants import Signer, Verifier
+from runtime.settings import Policy, Settings
+from runtime.supervisor import ChildSpec
+from runtime.tools.call import Caller
+from runtime.tools.workers import Workers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """Everything the roles are given.
+
+    Attributes:
+        agents: The app's agents as data, with model and price as they run here.
+        models: By agent.
+        process: This process's id, new at every start.
+        caller: Runs user code; None: one of its own.
+    """
+
+    bus: Bus
+    ledger: Ledger
+    app: App
+    agents: Mapping[str, AgentSpec]
+    models: Mapping[str, Model]
+    settings: Settings
+    policy: Policy
+    signer: Signer
+    clock: Clock
+    ids: Ids
+    chance: Chance
+    process: str
+    caller: Caller | None = None
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The roles of one process.
+
+    Attributes:
+        answering: Those that serve requests; ready once each says ``is_serving``.
+        gateway: Intake and API; ready once it says ``is_open``.
+        orchestrator: Drives runs.
+    """
+
+    answering: tuple[Actor, ...]
+    gateway: Gateway
+    orchestrator: Orchestrator
+    notifier: Notifier
+
+    @property
+    def specs(self) -> list[ChildSpec]:
+        """How the supervisor runs them: whoever is asked first, before whoever asks."""
+        return [
+            *(actor.spec for actor in self.answering),
+            self.notifier.spec,
+            ChildSpec(name="gateway", run=self.gateway.run, drain=self.gateway.drain),
+            self.orchestrator.spec,
+        ]
+
+    async def ready(self) -> None:
+        """Return once every role can be asked."""
+        for actor in self.answering:
+            await actor.is_serving.wait()
+        await self.gateway.is_open.wait()
+
+
+def assemble(parts: Parts) -> Roles:
+    """All nine roles over one bus."""
+    bus, clock, ids, times = parts.bus, parts.clock, parts.ids, parts.settings.runtime
+    asking = Asking(bus, clock)
+    caller = parts.caller or Caller(
+        clock=clock, ids=ids, chance=parts.chance, workers=Workers()
+    )
+    groups = parts.settings.groups or None
+    answering: tuple[Actor, ...] = (
+        Checkpointer(bus, parts.ledger),
+        Validator(bus, parts.app.agents),
+        Monitor(bus, parts.app.agents, asking, caller),
+        Authoriser(
+            bus, parts.app.agents, parts.policy, groups, parts.signer, asking, clock, ids, times
+        ),
+        Planner(bus, parts.agents, parts.models, asking, clock),
+        Executor(
+            bus,
+            parts.app.tools,
+            parts.app.open_deps,
+            Verifier(parts.signer.public_key),
+            asking,
+            clock,
+            ids,
+            caller,
+            times,
+        ),
+    )
+    return Roles(
+        answering=answering,
+        gateway=Gateway(
+            bus=bus, agents=parts.agents, settings=parts.settings, clock=clock, ids=ids
+        ),
+        orchestrator=Orchestrator(
+            bus, parts.agents, asking, clock, ids, times, process=parts.process
+        ),
+        notifier=Notifier(bus, parts.settings.notify),
+    )
+
+
+def models_of(
+    app: App, settings: Settings, model: str | None, *, script: object = None
+) -> tuple[Mapping[str, AgentSpec], Mapping[str, Model]]:
+    """The agents as they run here, and the model of each.
+
+    Args:
+        app: what the user declared.
+        settings: prices.
+        model: instead of the agents' own; ``scripted`` plays the app's script.
+        script: instead of the app's.
+
+    Raises:
+        ConfigError: a model that cannot be had, or no script to play.
+    """
+    agents: dict[str, AgentSpec] = {}
+    models: dict[str, Model] = {}
+    for name, spec in app.specs.items():
+        wanted = model or spec.model
+        models[name] = _model(wanted, script if script is not None else app.script)
+        price = price_of(wanted, settings.models.get(wanted))
+        agents[name] = replace(spec, model=wanted, price=price)
+    return agents, models
+
+
+def _model(name: str, script: Any) -> Model:
+    if name != scripted.NAME:
+        raise ConfigError(
+            "model",
+            f"this version plays scripts only and cannot ask {name!r}; use --model scripted",
+        )
+    if script is None:
+        raise ConfigError(
+            "model", "the app ships no script to play; write App(agent, script=[...])"
+        )
+    return scripted.ScriptedModel(script)

@@ -1,0 +1,300 @@
+"""Running an agent in a test: the real loop and the real roles, in memory, in milliseconds.
+
+Only three things are not the daemon's: the bus carries messages by hand-over, the ledger keeps its
+rows in dictionaries, and the model plays a script. Every decision, check, grant and claim is made
+by the code that runs in production.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from messages import subjects
+from messages.errors import DeclarationError
+from messages.ledger import ApprovalRows, Create, DecideApproval, ListApprovals, Load, Loaded
+from messages.parts import JsonValue
+from messages.state import LoopState
+from messages.status import Status
+from runtime.agent import Agent, App
+from runtime.bus import memory
+from runtime.bus.port import Bus, Delivery
+from runtime.clock import Clock, Ids, MachineClock, MachineIds, machine_chance
+from runtime.ledger.memory import MemoryLedger
+from runtime.loop.evolve import fold
+from runtime.loop.start import first_entry
+from runtime.model import scripted
+from runtime.model.scripted import Script, Turn, View, call, finish, say, turn
+from runtime.policy.grants import Signer
+from runtime.settings import Policy, Runtime, Settings
+from runtime.supervisor import Supervisor
+from runtime.tools.call import Caller
+from runtime.tools.context import Ctx
+from runtime.tools.outcome import Called
+from runtime.tools.tool import Tool
+from runtime.tools.workers import Workers
+from treadle.assembly import Parts, assemble, models_of
+
+__all__ = ["Crash", "Run", "Script", "Turn", "View", "call", "finish", "run", "say", "turn"]
+
+Crash = Literal["before_effect", "after_effect"]
+"""Where the process dies once: a write is claimed and not sent, or done and not recorded."""
+
+_APPROVER = "approver"
+_SUBMITTER = "submitter"
+_RUN = "run-1"
+_TENANT = "default"
+_RESTS = frozenset({Status.AWAITING_HUMAN, Status.PAUSED})
+"""Waits that only a person could end."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a run ended.
+
+    Attributes:
+        state: All of it, folded from the journal.
+    """
+
+    state: LoopState
+
+    @property
+    def status(self) -> Status:
+        """Where it ended, or waits."""
+        return self.state.status
+
+    @property
+    def reason(self) -> str:
+        """Why."""
+        return self.state.reason
+
+    @property
+    def output(self) -> JsonValue:
+        """What it handed in."""
+        return self.state.output
+
+
+async def run(  # noqa: PLR0913 -- a test says what it needs by name
+    agent: Agent[Any],
+    goal: str,
+    *,
+    model: Script,
+    deps: object = None,
+    inputs: dict[str, JsonValue] | None = None,
+    approve: bool | None = True,
+    crash: Crash | None = None,
+    policy: Policy | None = None,
+    timeout_s: float = 30.0,
+) -> Run:
+    """Run an agent to its end, or to a wait that nothing here will end.
+
+    Args:
+        agent: what is tested.
+        goal: of the task.
+        model: what the model says, turn by turn, or a function of what was said.
+        deps: what tools get as ``ctx.deps``: an object, or an async context manager of one.
+        inputs: of the task.
+        approve: every approval is granted (True), denied (False), or left open (None).
+        crash: dies once at that place and starts again on the same ledger.
+        policy: limits that rules read.
+        timeout_s: of the whole.
+
+    Raises:
+        TimeoutError: it neither ended nor waits.
+    """
+    stage = _Stage(agent, model, deps, approve, crash, policy or Policy(version="test", limits={}))
+    with anyio.fail_after(timeout_s):
+        return await stage.play(goal, inputs or {})
+
+
+class _Stage:
+    """One run, over as many lives of the process as it takes."""
+
+    def __init__(  # noqa: PLR0913 -- see run
+        self,
+        agent: Agent[Any],
+        model: Script,
+        deps: object,
+        approve: bool | None,
+        crash: Crash | None,
+        policy: Policy,
+    ) -> None:
+        self._app = App(agent, deps=_opening(deps))
+        self._agent = agent
+        self._script = model
+        self._approve = approve
+        self._crash = crash
+        self._policy = policy
+        self._clock: Clock = MachineClock()
+        self._ids: Ids = MachineIds()
+        self._ledger = MemoryLedger(self._clock.now)
+        self._signer = Signer(bytes(32))
+        self._settings = Settings(runtime=Runtime(lease_s=0.4, due_s=0.1, grace_s=1.0))
+
+    async def play(self, goal: str, inputs: dict[str, JsonValue]) -> Run:
+        await self._create(goal, inputs)
+        if self._crash is not None:
+            _ = await self._live(self._crash)
+        return await self._live(None)
+
+    async def _create(self, goal: str, inputs: dict[str, JsonValue]) -> None:
+        agents, _ = models_of(self._app, self._settings, scripted.NAME, script=self._script)
+        spec = agents[self._agent.name]
+        events, summary = first_entry(
+            spec,
+            tenant=_TENANT,
+            run_id=_RUN,
+            principal=_SUBMITTER,
+            scopes=self._app.tools.scopes,
+            goal=goal,
+            inputs=inputs,
+            labels={},
+            limits=spec.limits,
+            trace_id="trace-1",
+            now=self._clock.now(),
+        )
+        create = Create(
+            tenant=_TENANT, run_id=_RUN, append_id="create", events=events, summary=summary
+        )
+        _ = await self._ledger.apply([create])
+
+    async def _live(self, crash: Crash | None) -> Run:
+        """One life of the process: until the run rests, or the crash."""
+        dying = _Dying(crash)
+        hub = memory.Hub(clock=self._clock)
+        async with memory.connect(hub) as bus, anyio.create_task_group() as life:
+            await bus.prepare_streams([self._agent.name])
+            roles = assemble(self._parts(bus, dying))
+            supervisor = Supervisor(
+                clock=self._clock, chance=machine_chance, grace_s=1.0, signals=()
+            )
+            async with bus.subscribe(f"{subjects.ROOT}.events.{_TENANT}.{_RUN}.*") as events:
+                life.start_soon(supervisor.run, roles.specs)
+                life.start_soon(dying.end, life.cancel_scope)
+                state = await self._until_rest(events)
+                life.cancel_scope.cancel()
+        return Run(state if not dying.is_dead else await self._state())
+
+    def _parts(self, bus: Bus, dying: "_Dying") -> Parts:
+        agents, models = models_of(
+            self._app, self._settings, scripted.NAME, script=self._script
+        )
+        caller = _MortalCaller(
+            dying, clock=self._clock, ids=self._ids, chance=machine_chance, workers=Workers()
+        )
+        return Parts(
+            bus=bus,
+            ledger=self._ledger,
+            app=self._app,
+            agents=agents,
+            models=models,
+            settings=self._settings,
+            policy=self._policy,
+            signer=self._signer,
+            clock=self._clock,
+            ids=self._ids,
+            chance=machine_chance,
+            process=self._ids.new_id("proc"),
+            caller=caller,
+        )
+
+    async def _until_rest(self, events: MemoryObjectReceiveStream[Delivery]) -> LoopState:
+        """Decide what is asked, until nothing more will happen."""
+        while True:
+            state = await self._state()
+            if state.status.is_terminal or state.status in _RESTS:
+                return state
+            if state.status is Status.AWAITING_APPROVAL and not await self._decide():
+                return state
+            _ = await events.receive()
+
+    async def _decide(self) -> bool:
+        """Grant or deny what is pending. False: it is to be left open."""
+        if self._approve is None:
+            return False
+        [pending] = await self._ledger.apply([ListApprovals(tenant=_TENANT)])
+        rows = pending.rows if isinstance(pending, ApprovalRows) else ()
+        for row in rows:
+            decide = DecideApproval(
+                tenant=_TENANT,
+                approval_id=row.id,
+                decision="approved" if self._approve else "denied",
+                person=_APPROVER,
+                channel="testing",
+                reason="" if self._approve else "denied by the test",
+            )
+            _ = await self._ledger.apply([decide])
+        return True
+
+    async def _state(self) -> LoopState:
+        [loaded] = await self._ledger.apply([Load(tenant=_TENANT, run_id=_RUN)])
+        if not isinstance(loaded, Loaded) or loaded.is_partial:
+            raise AssertionError("the run's journal cannot be read")
+        return fold(loaded.entries)
+
+
+class _Dying:
+    """The moment the process dies, once."""
+
+    def __init__(self, at: Crash | None) -> None:
+        self._at = at
+        self._dead = anyio.Event()
+
+    @property
+    def is_dead(self) -> bool:
+        return self._dead.is_set()
+
+    async def reach(self, place: Crash) -> None:
+        """Die here, if this is the place; a dead process does nothing more."""
+        if place == self._at:
+            self._dead.set()
+            await anyio.sleep_forever()
+
+    async def end(self, scope: anyio.CancelScope) -> None:
+        """Take everything down at once, as a signal would."""
+        await self._dead.wait()
+        scope.cancel()
+
+
+class _MortalCaller(Caller):
+    """Runs tools, and may die around the effect of a write."""
+
+    def __init__(self, dying: _Dying, **parts: Any) -> None:
+        super().__init__(**parts)
+        self._dying = dying
+
+    async def call(
+        self,
+        tool: Tool[..., Any],
+        ctx: Ctx[Any],
+        values: dict[str, object],
+        *,
+        timeout_s: float | None = None,
+    ) -> Called:
+        """See ``Caller``."""
+        if tool.kind == "write":
+            await self._dying.reach("before_effect")
+        called = await super().call(tool, ctx, values, timeout_s=timeout_s)
+        if tool.kind == "write":
+            await self._dying.reach("after_effect")
+        return called
+
+
+def _opening(deps: object) -> Callable[[], AbstractAsyncContextManager[Any]]:
+    """What App wants of deps, from an object or from something that opens one."""
+    if isinstance(deps, AbstractAsyncContextManager):
+        raise DeclarationError(
+            "deps is an open context manager, which could be entered only once: pass the function"
+            " that makes it, or the object itself"
+        )
+    if callable(deps):
+        return deps  # pyright: ignore[reportReturnType] -- App refuses what is not
+
+    @asynccontextmanager
+    async def given() -> AsyncGenerator[object]:
+        yield deps
+
+    return given
