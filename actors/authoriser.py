@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
-
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,13 +11,13 @@ from messages.base import Message, Request
 from messages.canon import canonical, sha256_hex
 from messages.errors import NotFound
 from messages.events import RunCreated
-from messages.ledger import ApprovalRow, ApprovalRows, Keep, ListApprovals, Load, Loaded
+from messages.ledger import ApprovalRow, Keep, ListApprovals, Load, Loaded
 from messages.parts import Action
 from runtime.actor import Actor
 from runtime.agent import Agent
 from runtime.asking import Asking
 from runtime.bus.port import Bus, Work
-from runtime.clock import Clock, Ids
+from runtime.clock import Ids
 from runtime.policy.approvals import Groups, use_problem
 from runtime.policy.grants import Signer
 from runtime.policy.package import Origin, approval_package
@@ -45,11 +44,11 @@ class Authoriser(Actor):
         self,
         bus: Bus,
         agents: Mapping[str, Agent[Any]],
+        *,
         policy: Policy,
         groups: Groups | None,
         signer: Signer,
         asking: Asking,
-        clock: Clock,
         ids: Ids,
         times: Runtime,
     ) -> None:
@@ -60,7 +59,6 @@ class Authoriser(Actor):
         self._groups = groups
         self._signer = signer
         self._asking = asking
-        self._clock = clock
         self._ids = ids
         self._times = times
         self._creations: OrderedDict[tuple[str, str], RunCreated] = OrderedDict()
@@ -106,7 +104,7 @@ class Authoriser(Actor):
             return {}
         ids = tuple(use.approval_id for use in request.approvals)
         found = await self._asking.again(ListApprovals(tenant=request.tenant, ids=ids))
-        rows = {row.id: row for row in found.rows} if isinstance(found, ApprovalRows) else {}
+        rows = {row.id: row for row in found.rows}
         return {
             use.ordinal: rows[use.approval_id]
             for use in request.approvals
@@ -178,7 +176,10 @@ class Authoriser(Actor):
         return replace(verdict, expires_at=expires_at, package=shown)
 
     def _grant(
-        self, request: Authorise, verdicts: tuple[Verdict, ...], approvals: Mapping[int, ApprovalRow]
+        self,
+        request: Authorise,
+        verdicts: tuple[Verdict, ...],
+        approvals: Mapping[int, ApprovalRow],
     ) -> Grant | None:
         """One signature over everything that may be done now; asked ones may only be rechecked."""
         allowed = {v.ordinal: v for v in verdicts if v.decision != "deny"}
@@ -189,9 +190,7 @@ class Authoriser(Actor):
                 action_hash=action.action_hash,
                 key=action.key,
                 approval_id=approvals[action.ordinal].id if action.ordinal in approvals else None,
-                purpose="recheck"
-                if allowed[action.ordinal].decision == "ask"
-                else request.purpose,
+                purpose="recheck" if allowed[action.ordinal].decision == "ask" else request.purpose,
                 is_replay=action.ordinal in request.replays,
             )
             for action in request.actions
@@ -199,7 +198,9 @@ class Authoriser(Actor):
         )
         if not actions:
             return None
-        used = [approvals[a.ordinal].expires_at for a in actions if a.approval_id and not a.is_replay]
+        used = [
+            approvals[a.ordinal].expires_at for a in actions if a.approval_id and not a.is_replay
+        ]
         return self._signer.sign(
             Grant(
                 id=self._ids.new_id("gr"),

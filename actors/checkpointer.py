@@ -10,10 +10,10 @@ import anyio
 
 from messages.base import Message, Request
 from messages.errors import NotFound, StorageError, TreadleError
-from messages.ledger import AnyLedgerAnswer, AnyLedgerRequest
+from messages.ledger import AnyLedgerRequest
 from runtime.actor import Actor
 from runtime.bus.port import Bus, Work
-from runtime.ledger.port import Ledger
+from runtime.ledger.port import GroupAnswer, Ledger
 from runtime.log import Level, Line, describe, log
 
 MAX_GROUP = 128
@@ -27,7 +27,7 @@ class _Waiting:
 
     request: AnyLedgerRequest
     answered: anyio.Event = field(default_factory=anyio.Event)
-    answer: AnyLedgerAnswer | None = None
+    answer: GroupAnswer | None = None
     error: TreadleError | None = None
 
 
@@ -91,7 +91,7 @@ class Checkpointer(Actor):
 
     async def _commit(self, group: list[_Waiting]) -> None:
         error: TreadleError | None = None
-        answers: list[AnyLedgerAnswer] = []
+        answers: list[GroupAnswer] = []
         try:
             answers = await self._ledger.apply([waiting.request for waiting in group])
         except TreadleError as failure:

@@ -14,7 +14,7 @@ from messages.base import Message, Request
 from messages.canon import action_hash
 from messages.errors import BadGrant, NotFound, TreadleError
 from messages.execution import Execute, Finding, Outcome, Recheck, RecheckVerdict, Reconcile
-from messages.ledger import Claim, Claimed, Settle, Settled
+from messages.ledger import Claim, Claimed, Settle
 from messages.parts import Evidence, Problem
 from runtime.actor import Actor
 from runtime.artifacts import keep_if_large
@@ -48,6 +48,7 @@ class Executor(Actor):
     def __init__(  # noqa: PLR0913 - what running a tool takes
         self,
         bus: Bus,
+        *,
         registry: Registry,
         open_deps: Callable[[], AbstractAsyncContextManager[Any]],
         verifier: Verifier,
@@ -220,7 +221,7 @@ class Executor(Actor):
                 problem=problem,
             )
         )
-        return isinstance(settled, Settled) and settled.is_proof
+        return settled.is_proof
 
     # ------------------------------------------------------------------ hooks
     async def _recheck(self, request: Recheck) -> RecheckVerdict:

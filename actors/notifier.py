@@ -65,9 +65,7 @@ class Notifier:
 
     def _post(self, data: bytes) -> None:
         url = urlsplit(self._settings.webhook)
-        kind = (
-            http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-        )
+        kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
         connection = kind(url.hostname or "", url.port, timeout=self._settings.timeout_s)
         try:
             path = url.path or "/"

@@ -40,7 +40,7 @@ class Planner(Actor):
 
     role = "planner"
 
-    def __init__(  # noqa: PLR0913 - what a planner works with
+    def __init__(
         self,
         bus: Bus,
         agents: Mapping[str, AgentSpec],

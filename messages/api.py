@@ -9,11 +9,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from messages.base import FrozenMeta
 from messages.parts import JsonValue
 from messages.task import TaskLimits
 
 
-class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Body(
+    msgspec.Struct, metaclass=FrozenMeta, frozen=True, kw_only=True, forbid_unknown_fields=True
+):
     """A request body; unknown fields are refused so that a typing mistake is not silent."""
 
 

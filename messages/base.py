@@ -13,22 +13,18 @@ from typing import ClassVar, Generic, TypeVar, dataclass_transform, get_args
 
 import msgspec
 
-ReplyT = TypeVar("ReplyT")
+ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 Timestamp = float
 """Seconds since the Unix epoch, UTC, by the ledger's clock unless a field says otherwise."""
 
 
-@dataclass_transform(
-    frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,)
-)
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class FrozenMeta(msgspec.StructMeta):
     """Tells type checkers what msgspec does anyway: frozen and keyword-only are inherited."""
 
 
-class Part(
-    msgspec.Struct, metaclass=FrozenMeta, frozen=True, kw_only=True, omit_defaults=True
-):
+class Part(msgspec.Struct, metaclass=FrozenMeta, frozen=True, kw_only=True, omit_defaults=True):
     """A struct that travels only inside messages."""
 
 
@@ -48,8 +44,8 @@ class Event(Message, kw_only=True, tag="event/1"):
     """A fact about a run; the journal is a list of entries of these."""
 
 
-class Request(Message, Generic[ReplyT], kw_only=True, tag="request/1"):
-    """An order to the one role that owns a concern; ``ReplyT`` is what comes back."""
+class Request(Message, Generic[ReplyT_co], kw_only=True, tag="request/1"):
+    """An order to the one role that owns a concern; ``ReplyT_co`` is what comes back."""
 
     role: ClassVar[str]
     """Which role serves it: one of ``messages.subjects.ROLES``."""

@@ -5,8 +5,7 @@ decode is an error with a code, never a crash. A tag whose name is known with an
 newer peer's: it is refused clearly.
 """
 
-from functools import cache, reduce
-from operator import or_
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -38,9 +37,16 @@ def wire_types() -> tuple[type[Message], ...]:
     return tuple(sorted(found - events, key=lambda cls: str(cls.__struct_config__.tag)))
 
 
+def _union(types: tuple[Any, ...]) -> Any:
+    result = types[0]
+    for one in types[1:]:
+        result |= one
+    return result
+
+
 @cache
 def _decoder() -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(reduce(or_, wire_types()))
+    return msgspec.json.Decoder(_union(wire_types()))
 
 
 class _Tag(msgspec.Struct):

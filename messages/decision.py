@@ -30,9 +30,7 @@ class ModelFailed(Message, kw_only=True, tag="model-failed/1"):
     retry_after_s: float | None = None
 
 
-class Decide(
-    Request[Decision | NeedsReservation | ModelFailed], kw_only=True, tag="decide/1"
-):
+class Decide(Request[Decision | NeedsReservation | ModelFailed], kw_only=True, tag="decide/1"):
     """Render the run's state and ask the model once."""
 
     role = "planner"

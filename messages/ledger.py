@@ -6,7 +6,7 @@ allowed and what it changes is decided in ``runtime.ledger.rules``; this file is
 
 from typing import ClassVar, Literal
 
-from messages.base import Message, Part, ReplyT, Request, Timestamp
+from messages.base import Message, Part, ReplyT_co, Request, Timestamp
 from messages.events import AnyEvent
 from messages.parts import EffectClass, Evidence, JsonValue, Limits, Problem, Usage
 from messages.status import Status
@@ -199,7 +199,7 @@ class HoldRow(Part, kw_only=True):
 
 
 # ------------------------------------------------------------------ answers shared by several
-class LedgerRequest(Request[ReplyT], kw_only=True, tag="ledger-request/1"):
+class LedgerRequest(Request[ReplyT_co], kw_only=True, tag="ledger-request/1"):
     """An operation of the ledger."""
 
     role: ClassVar[str] = "checkpointer"

@@ -36,8 +36,8 @@ def identifier(kind: str, value: str) -> str:
     Raises:
         BadIdentifier: it is not.
     """
-    if not isinstance(value, str) or not _IDENTIFIER.fullmatch(value):
-        raise BadIdentifier(kind, str(value))
+    if not _IDENTIFIER.fullmatch(value):
+        raise BadIdentifier(kind, value)
     return value
 
 

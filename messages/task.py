@@ -1,4 +1,4 @@
-"""The public JSON: what a submitter publishes and what it gets back. No tags: other people's code."""
+"""The public JSON of tasks and results. It has no tags: other people's code reads and writes it."""
 
 from typing import Any
 

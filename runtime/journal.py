@@ -52,7 +52,9 @@ class JournalCache(Generic[ValueT]):
         """The value of a run at a version.
 
         Args:
-            tenant, run_id, version: which; every version up to it is durable.
+            tenant: whose run.
+            run_id: which run.
+            version: which version; every one up to it is durable.
             tail: newest entries, as far as the asker has them.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What a process is made of: the roles of an app over one bus. The daemon and ``testing`` share it."""
+"""What a process is made of: the roles of an app over one bus, for daemon and tests alike."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -95,28 +95,33 @@ def assemble(parts: Parts) -> Roles:
     """All nine roles over one bus."""
     bus, clock, ids, times = parts.bus, parts.clock, parts.ids, parts.settings.runtime
     asking = Asking(bus, clock)
-    caller = parts.caller or Caller(
-        clock=clock, ids=ids, chance=parts.chance, workers=Workers()
-    )
+    caller = parts.caller or Caller(clock=clock, ids=ids, chance=parts.chance, workers=Workers())
     groups = parts.settings.groups or None
     answering: tuple[Actor, ...] = (
         Checkpointer(bus, parts.ledger),
         Validator(bus, parts.app.agents),
         Monitor(bus, parts.app.agents, asking, caller),
         Authoriser(
-            bus, parts.app.agents, parts.policy, groups, parts.signer, asking, clock, ids, times
+            bus,
+            parts.app.agents,
+            policy=parts.policy,
+            groups=groups,
+            signer=parts.signer,
+            asking=asking,
+            ids=ids,
+            times=times,
         ),
         Planner(bus, parts.agents, parts.models, asking, clock),
         Executor(
             bus,
-            parts.app.tools,
-            parts.app.open_deps,
-            Verifier(parts.signer.public_key),
-            asking,
-            clock,
-            ids,
-            caller,
-            times,
+            registry=parts.app.tools,
+            open_deps=parts.app.open_deps,
+            verifier=Verifier(parts.signer.public_key),
+            asking=asking,
+            clock=clock,
+            ids=ids,
+            caller=caller,
+            times=times,
         ),
     )
     return Roles(

@@ -26,11 +26,11 @@ from runtime.clock import MachineClock, MachineIds, machine_chance
 from runtime.ledger.sqlite import SqliteLedger
 from runtime.log import Line, log, set_up
 from runtime.policy.grants import load_signer
-from runtime.settings import Settings
+from runtime.settings import Policy, Settings
 from runtime.supervisor import ChildSpec, Supervisor, leave_at_once
+from treadle.assembly import Parts, Roles, assemble, models_of
 from treadle.cli import loading
 from treadle.cli.findings import Finding
-from treadle.assembly import Parts, Roles, assemble, models_of
 
 CONNECTION_FILE = "connection.json"
 LEDGER_FILE = "ledger.db"
@@ -132,12 +132,10 @@ def _broken(finding: Finding) -> DeclarationError:
     return DeclarationError(f"{finding.where}: {finding.message}", hint=finding.hint)
 
 
-def _configure(options: DaemonOptions, folder: Path | None) -> tuple[Settings, config.Policy]:
+def _configure(options: DaemonOptions, folder: Path | None) -> tuple[Settings, Policy]:
     here = Path.cwd()
     files = config.settings_files(user=options.config, here=here, app_dir=folder)
-    policies = config.settings_files(
-        user=None, here=here, app_dir=folder, name=config.POLICY_FILE
-    )
+    policies = config.settings_files(user=None, here=here, app_dir=folder, name=config.POLICY_FILE)
     return config.load(files).settings, config.load_policy(policies)
 
 
@@ -156,9 +154,7 @@ async def _connected(server: EmbeddedServer, settings: Settings) -> AsyncGenerat
 
 
 # ------------------------------------------------------------------ while it runs
-async def _serve(
-    roles: Roles, server: EmbeddedServer, settings: Settings, data_dir: Path
-) -> None:
+async def _serve(roles: Roles, server: EmbeddedServer, settings: Settings, data_dir: Path) -> None:
     def leave(signum: int) -> None:
         server.kill()
         leave_at_once(signum)

@@ -105,7 +105,14 @@ async def run(  # noqa: PLR0913 -- a test says what it needs by name
     Raises:
         TimeoutError: it neither ended nor waits.
     """
-    stage = _Stage(agent, model, deps, approve, crash, policy or Policy(version="test", limits={}))
+    stage = _Stage(
+        agent,
+        model,
+        deps,
+        approve=approve,
+        crash=crash,
+        policy=policy or Policy(version="test", limits={}),
+    )
     with anyio.fail_after(timeout_s):
         return await stage.play(goal, inputs or {})
 
@@ -113,11 +120,12 @@ async def run(  # noqa: PLR0913 -- a test says what it needs by name
 class _Stage:
     """One run, over as many lives of the process as it takes."""
 
-    def __init__(  # noqa: PLR0913 -- see run
+    def __init__(
         self,
         agent: Agent[Any],
         model: Script,
         deps: object,
+        *,
         approve: bool | None,
         crash: Crash | None,
         policy: Policy,
@@ -126,7 +134,7 @@ class _Stage:
         self._agent = agent
         self._script = model
         self._approve = approve
-        self._crash = crash
+        self._crash: Crash | None = crash
         self._policy = policy
         self._clock: Clock = MachineClock()
         self._ids: Ids = MachineIds()
@@ -174,14 +182,12 @@ class _Stage:
             async with bus.subscribe(f"{subjects.ROOT}.events.{_TENANT}.{_RUN}.*") as events:
                 life.start_soon(supervisor.run, roles.specs)
                 life.start_soon(dying.end, life.cancel_scope)
-                state = await self._until_rest(events)
+                await self._until_rest(events)
                 life.cancel_scope.cancel()
-        return Run(state if not dying.is_dead else await self._state())
+        return Run(await self._state())
 
     def _parts(self, bus: Bus, dying: "_Dying") -> Parts:
-        agents, models = models_of(
-            self._app, self._settings, scripted.NAME, script=self._script
-        )
+        agents, models = models_of(self._app, self._settings, scripted.NAME, script=self._script)
         caller = _MortalCaller(
             dying, clock=self._clock, ids=self._ids, chance=machine_chance, workers=Workers()
         )
@@ -201,14 +207,14 @@ class _Stage:
             caller=caller,
         )
 
-    async def _until_rest(self, events: MemoryObjectReceiveStream[Delivery]) -> LoopState:
+    async def _until_rest(self, events: MemoryObjectReceiveStream[Delivery]) -> None:
         """Decide what is asked, until nothing more will happen."""
         while True:
             state = await self._state()
             if state.status.is_terminal or state.status in _RESTS:
-                return state
+                return
             if state.status is Status.AWAITING_APPROVAL and not await self._decide():
-                return state
+                return
             _ = await events.receive()
 
     async def _decide(self) -> bool:

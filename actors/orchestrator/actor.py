@@ -6,13 +6,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from actors.orchestrator.drive import Drive
+from actors.orchestrator.hand import Hand
 from actors.orchestrator.pen import Lost, Pen
-from actors.orchestrator.report import Reporter, publish_result
-from messages import events as e
+from actors.orchestrator.publisher import Publisher
+from actors.orchestrator.report import Reporter
 from messages import subjects
 from messages.agent import AgentSpec
 from messages.errors import BadIdentifier, TreadleError
-from messages.ledger import Due, DueRuns, Entry, Load, Loaded, Renew, Take, Taken
+from messages.ledger import Due, Entry, Load, Loaded, Renew, Take, Taken
 from messages.status import Reason, Status
 from runtime.asking import Asking, GiveUp
 from runtime.bus.port import Bus, Delivery
@@ -24,9 +25,6 @@ from runtime.settings import Runtime
 from runtime.supervisor import ChildSpec, Phase
 
 RunKey = tuple[str, str]
-
-_PUBLISHES = 8
-"""Results published at a time."""
 
 
 class Orchestrator:
@@ -59,8 +57,8 @@ class Orchestrator:
         self._times = times
         self._process = process
         self._reporter = Reporter(bus)
-        self._driving: dict[RunKey, Drive | None] = {}
-        self._publishing: set[RunKey] = set()
+        self._driving: dict[RunKey, Hand | None] = {}
+        self._publisher = Publisher(bus, asking)
         self._crashes: dict[RunKey, int] = {}
         """Drives of a run that failed in a row here: they count as deaths of its owner."""
         self._is_draining = False
@@ -81,9 +79,9 @@ class Orchestrator:
         match phase:
             case Phase.STOP_TAKING:
                 self._is_draining = True
-                for drive in self._driving.values():
-                    if drive is not None:
-                        drive.is_draining = True
+                for hand in self._driving.values():
+                    if hand is not None:
+                        hand.is_draining = True
             case Phase.FINISH:
                 while self._driving:
                     self._is_idle = anyio.Event()
@@ -110,9 +108,7 @@ class Orchestrator:
 
     # ------------------------------------------------------------------ what wants a drive
     async def _follow_wakes(self, tasks: TaskGroup) -> None:
-        async with self._bus.subscribe(
-            f"{subjects.ROOT}.wakes.*.*", queue=self.role
-        ) as deliveries:
+        async with self._bus.subscribe(f"{subjects.ROOT}.wakes.*.*", queue=self.role) as deliveries:
             async for delivery in deliveries:
                 key = _run_of(delivery)
                 if key is not None:
@@ -123,9 +119,9 @@ class Orchestrator:
         async with self._bus.subscribe(f"{subjects.ROOT}.signals.*.*") as deliveries:
             async for delivery in deliveries:
                 key = _run_of(delivery)
-                drive = self._driving.get(key) if key is not None else None
-                if drive is not None:
-                    drive.thinking.fire()
+                hand = self._driving.get(key) if key is not None else None
+                if hand is not None:
+                    hand.thinking.fire()
 
     async def _sweep_forever(self, tasks: TaskGroup) -> None:
         while True:
@@ -148,15 +144,12 @@ class Orchestrator:
                 stream=await self._bus.stream_created(subjects.RESULTS_STREAM),
             )
         )
-        if not isinstance(due, DueRuns):
-            return
         for run in due.runs:
             key = (run.tenant, run.run_id)
             if run.need == "drive":
                 self._start(tasks, key)
-            elif key not in self._publishing and len(self._publishing) < _PUBLISHES:
-                self._publishing.add(key)
-                tasks.start_soon(self._publish, key)
+            else:
+                self._publisher.start(tasks, key)
 
     def _start(self, tasks: TaskGroup, key: RunKey) -> None:
         is_full = len(self._driving) >= self._times.slots
@@ -199,7 +192,7 @@ class Orchestrator:
         state = fold(entries)
         agent = self._agents.get(state.agent)
         pen = Pen(
-            asker=self._asking,
+            asking=self._asking,
             clock=self._clock,
             ids=self._ids,
             process=self._process,
@@ -208,21 +201,20 @@ class Orchestrator:
             taken=taken,
             tail=entries[-3:],
         )
-        drive = Drive(
+        hand = Hand(
             pen=pen,
             agent=agent or AgentSpec(name=state.agent, code="", model="", instructions=""),
-            asker=self._asking,
+            asking=self._asking,
             reporter=self._reporter,
             clock=self._clock,
             ids=self._ids,
             times=self._times,
             process=self._process,
-            deaths=taken.deaths + self._crashes.get(key, 0),
+            is_draining=self._is_draining,
         )
-        drive.is_draining = self._is_draining
-        self._driving[key] = drive
+        self._driving[key] = hand
         if agent is None:
-            _ = await drive.finish(
+            _ = await hand.finish(
                 d.Finish(
                     status=Status.FAILED,
                     reason=Reason.AGENT_CHANGED,
@@ -230,16 +222,16 @@ class Orchestrator:
                 )
             )
         else:
-            await drive.run()
-        if drive.pen.state.status.is_terminal:
+            await Drive(hand, deaths=taken.deaths + self._crashes.get(key, 0)).run()
+        if pen.state.status.is_terminal:
             log(
                 Line.RUN_FINISHED,
-                status=drive.pen.state.status.value,
-                reason=drive.pen.state.reason,
-                steps=drive.pen.state.step_count,
-                tokens=drive.pen.state.usage.tokens,
+                status=pen.state.status.value,
+                reason=pen.state.reason,
+                steps=pen.state.step_count,
+                tokens=pen.state.usage.tokens,
             )
-            await publish_result(self._bus, self._asking, drive.pen.state, _reply_to(entries))
+            await self._publisher.publish(pen.state, entries)
 
     async def _all_entries(self, key: RunKey, taken: Taken) -> list[Entry]:
         entries = list(taken.entries)
@@ -253,30 +245,6 @@ class Orchestrator:
             entries.extend(loaded.entries)
         return entries
 
-    async def _publish(self, key: RunKey) -> None:
-        """Publish the result of a run that ended elsewhere, or into a stream that is gone."""
-        with scope(tenant=key[0], run_id=key[1]):
-            try:
-                loaded = await self._asking.again(Load(tenant=key[0], run_id=key[1]))
-                if not isinstance(loaded, Loaded):
-                    return
-                entries = list(loaded.entries)
-                while loaded.is_partial and loaded.entries:
-                    after = entries[-1].version
-                    loaded = await self._asking.again(
-                        Load(tenant=key[0], run_id=key[1], after=after)
-                    )
-                    if not isinstance(loaded, Loaded):
-                        return
-                    entries.extend(loaded.entries)
-                state = fold(entries)
-                await publish_result(self._bus, self._asking, state, _reply_to(entries))
-            except (GiveUp, TreadleError) as error:
-                cause = error.cause if isinstance(error, GiveUp) else error
-                log(Line.ASK_FAILED, Level.WARNING, **describe(cause))
-            finally:
-                self._publishing.discard(key)
-
     @property
     def spec(self) -> ChildSpec:
         """How the supervisor runs it."""
@@ -289,8 +257,3 @@ def _run_of(delivery: Delivery) -> RunKey | None:
     except BadIdentifier as error:
         log(Line.BAD_MESSAGE, Level.WARNING, **describe(error))
         return None
-
-
-def _reply_to(entries: list[Entry]) -> str | None:
-    created = entries[0].events[0]
-    return created.reply_to if isinstance(created, e.RunCreated) else None

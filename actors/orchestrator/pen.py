@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from runtime.asking import Asking
 from messages import events as e
+from messages.errors import StorageError
 from messages.events import AnyEvent
 from messages.ledger import (
     Append,
@@ -22,6 +22,7 @@ from messages.ledger import (
     Load,
     Loaded,
     Missing,
+    Refused,
     RunEnded,
     Signal,
     Stale,
@@ -30,6 +31,7 @@ from messages.ledger import (
 )
 from messages.parts import Amount, Problem
 from messages.state import LoopState
+from runtime.asking import Asking
 from runtime.clock import Clock, Ids
 from runtime.loop import evolve as loop
 from runtime.loop.directives import Moment
@@ -54,7 +56,7 @@ class Pen:
     def __init__(  # noqa: PLR0913 - a pen belongs to one take of one run in one process
         self,
         *,
-        asker: Asking,
+        asking: Asking,
         clock: Clock,
         ids: Ids,
         process: str,
@@ -66,7 +68,7 @@ class Pen:
         """Start from what Take answered, folded into ``state``."""
         self.state = state
         self.take_id = take_id
-        self._asker = asker
+        self._asking = asking
         self._clock = clock
         self._ids = ids
         self._process = process
@@ -165,7 +167,7 @@ class Pen:
         append_id = self._ids.new_id("app")
         for _ in range(_APPEND_TRIES):
             append = self._append(append_id)
-            answer = await self._asker.ledger(append)
+            answer = await self._asking.ledger(append)
             match answer:
                 case Committed():
                     self._committed(answer, append.active_s)
@@ -177,6 +179,8 @@ class Pen:
                     await self._reload()
                 case Conflicted() | RunEnded() | Missing():
                     raise Lost
+                case Refused():
+                    raise StorageError(f"the ledger does not take this entry: {answer.message}")
         raise Lost
 
     def _append(self, append_id: str) -> Append:
@@ -246,7 +250,7 @@ class Pen:
             Lost: the journal has grown without us, or the run is gone.
         """
         state = self._base
-        answer = await self._asker.ledger(
+        answer = await self._asking.ledger(
             Load(tenant=state.tenant, run_id=state.run_id, after=state.version)
         )
         if not isinstance(answer, Loaded) or answer.row.version != state.version:

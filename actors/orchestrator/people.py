@@ -1,7 +1,6 @@
 """Approvals, questions and what comes back from them."""
 
-from typing import TYPE_CHECKING
-
+from actors.orchestrator.hand import Hand
 from messages import events as e
 from messages.events import AnyEvent
 from messages.ledger import Signal
@@ -9,22 +8,19 @@ from messages.state import LoopState
 from messages.status import Reason, Status
 from runtime.loop import directives as d
 
-if TYPE_CHECKING:
-    from actors.orchestrator.drive import Drive
 
-
-def request_approval(drive: "Drive", directive: d.RequestApproval) -> bool:
+def request_approval(hand: Hand, directive: d.RequestApproval) -> bool:
     """Ask people about exactly these actions, until the moment the package names."""
     for ordinal in directive.ordinals:
-        call = drive.call(ordinal)
+        call = hand.call(ordinal)
         action = call.action
         if action is None or call.approval_expires_at is None:
             raise AssertionError("a call that was not authorised cannot be approved")
-        drive.pen.add(
+        hand.pen.add(
             e.ApprovalRequested(
-                step=drive.turn_step,
+                step=hand.turn_step,
                 ordinal=ordinal,
-                approval_id=drive.ids.new_id("apr"),
+                approval_id=hand.ids.new_id("apr"),
                 tool=call.tool,
                 action_hash=action.action_hash,
                 key=action.key,
@@ -39,13 +35,13 @@ def request_approval(drive: "Drive", directive: d.RequestApproval) -> bool:
     return True
 
 
-def ask_person(drive: "Drive", directive: d.AskPerson) -> bool:
+def ask_person(hand: Hand, directive: d.AskPerson) -> bool:
     """Escalate with the whole context; the answer goes to the model as a user message."""
-    state = drive.pen.state
-    drive.pen.add(
+    state = hand.pen.state
+    hand.pen.add(
         e.HumanAsked(
             step=state.step_count,
-            question_id=drive.ids.new_id("q"),
+            question_id=hand.ids.new_id("q"),
             text=directive.text,
             group=directive.group,
             package={

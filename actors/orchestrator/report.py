@@ -1,17 +1,15 @@
-"""Telling the world what is durable already: live events, approvals feed, results."""
+"""Telling the world what is durable already: live events and the feeds of people."""
 
 import msgspec
 
 from messages import events as e
 from messages import subjects
-from messages.errors import BusError, TreadleError, WireError
-from messages.ledger import Entry, Published
+from messages.errors import BusError, WireError
+from messages.ledger import Entry
 from messages.state import LoopState
-from runtime.asking import Asking
 from runtime.bus.port import Bus
 from runtime.log import Level, Line, log
 from runtime.views.events import event_line
-from runtime.views.run import result_of
 
 _ENCODE = msgspec.json.Encoder().encode
 
@@ -49,21 +47,3 @@ class Reporter:
             case _:
                 return
         await self._bus.publish(subject, _ENCODE(line))
-
-
-async def publish_result(bus: Bus, asks: Asking, state: LoopState, reply_to: str | None) -> None:
-    """Put the terminal result into the results stream and remember which stream that was.
-
-    Raises:
-        TreadleError: the stream or the ledger did not take it; Due lists the run again.
-    """
-    stream = await bus.stream_created(subjects.RESULTS_STREAM)
-    data = _ENCODE(result_of(state))
-    subject = subjects.result(state.tenant, state.run_id)
-    await bus.publish_durable(subject, data, message_id=f"{stream}.{state.tenant}.{state.run_id}")
-    await asks.again(Published(tenant=state.tenant, run_id=state.run_id, stream=stream))
-    if reply_to is not None:
-        try:
-            await bus.publish(reply_to, data)
-        except TreadleError as error:
-            log(Line.EVENTS_LOST, Level.WARNING, code=error.code)

@@ -8,7 +8,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TypeVar
 
 import anyio
-from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from messages.base import Request
@@ -20,6 +19,7 @@ from runtime.bus.jetstream import JetStream
 from runtime.bus.port import Delivery, InlineHandler, Serving, TaskDelivery, TaskHandler
 from runtime.bus.serve import Service
 from runtime.bus.streams import Streams
+from runtime.bus.tasks import lone_errors
 from runtime.bus.wire import Pace, Wire
 from runtime.clock import Clock
 from runtime.log import Level, Line, describe, log
@@ -181,21 +181,3 @@ async def open_bus(
         tasks.start_soon(desk.sweep, name="heartbeats")
         tasks.start_soon(bus.keep_streams, clock, name="streams")
         yield bus
-
-
-@asynccontextmanager
-async def lone_errors() -> AsyncGenerator[TaskGroup]:
-    """A task group, cancelled on leaving, that lets a single error out bare and not in a group."""
-    try:
-        async with anyio.create_task_group() as tasks:
-            try:
-                yield tasks
-            finally:
-                tasks.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        lone, *others = group.exceptions
-        if others:
-            raise
-    else:
-        return
-    raise lone

@@ -12,10 +12,11 @@ import anyio
 from anyio.abc import TaskGroup
 
 from messages.errors import TooLarge, Unreachable
-from runtime.bus.bus import WireBus, lone_errors, open_bus
+from runtime.bus.bus import WireBus, open_bus
 from runtime.bus.directory import Identity
 from runtime.bus.memory_streams import MemoryStreams, Shelf
 from runtime.bus.port import Delivery
+from runtime.bus.tasks import lone_errors
 from runtime.bus.wire import MAX_PAYLOAD, NO_RESPONDERS, OnMessage, Pace, Watchers, size_of
 from runtime.clock import Clock, Ids, MachineClock, MachineIds
 

@@ -10,6 +10,7 @@ from messages import subjects
 from messages.errors import NoResponders, NotFound
 from runtime.bus.port import Delivery, TaskDelivery
 from runtime.bus.streams import ACK_WAIT_S
+from runtime.bus.tasks import lone_errors
 from runtime.clock import Clock
 
 _LOOK_S = 0.1
@@ -142,9 +143,9 @@ class MemoryStreams:
 
     def consume(
         self,
-        stream: str,
-        durable: str,
-        batch: int,  # noqa: ARG002 -- there is one queue
+        stream: str,  # noqa: ARG002 -- there is one queue
+        durable: str,  # noqa: ARG002 -- and one consumer
+        batch: int,  # noqa: ARG002
     ) -> AbstractAsyncContextManager[MemoryObjectReceiveStream[TaskDelivery]]:
         """See ``Bus.consume``; one task is handed over at a time, whatever ``batch``."""
         return self._consume()
@@ -152,11 +153,10 @@ class MemoryStreams:
     @asynccontextmanager
     async def _consume(self) -> AsyncGenerator[MemoryObjectReceiveStream[TaskDelivery]]:
         put, get = anyio.create_memory_object_stream[TaskDelivery](0)
-        with put, get:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._hand_out, put, name="memory consumer")
+        async with lone_errors() as tasks:
+            tasks.start_soon(self._hand_out, put, name="memory consumer")
+            with put, get:
                 yield get
-                tasks.cancel_scope.cancel()
 
     async def _hand_out(self, put: MemoryObjectSendStream[TaskDelivery]) -> None:
         while True:
@@ -166,7 +166,10 @@ class MemoryStreams:
                 continue
             try:
                 await put.send(task)
-            except (anyio.get_cancelled_exc_class(), anyio.BrokenResourceError):
+            except anyio.BrokenResourceError:
+                task.wait(0.0)
+                return
+            except anyio.get_cancelled_exc_class():
                 task.wait(0.0)
                 raise
 

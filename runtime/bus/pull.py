@@ -17,6 +17,7 @@ from messages.errors import BusError, DeadlineExceeded
 from runtime.bus.ask import Asker
 from runtime.bus.port import Delivery, TaskDelivery
 from runtime.bus.streams import ACK_WAIT_S
+from runtime.bus.tasks import lone_errors
 from runtime.bus.wire import Wire
 from runtime.clock import Clock
 
@@ -121,14 +122,11 @@ class Puller:
         put, get = anyio.create_memory_object_stream[TaskDelivery](0)
         subscription = await self._wire.subscribe(inbox, self._on_message)
         try:
-            async with anyio.create_task_group() as tasks:
+            async with lone_errors() as tasks:
                 tasks.start_soon(self._pull, inbox, put, name="pull")
                 tasks.start_soon(self._keep, name="pull keep")
-                try:
+                with get:
                     yield get
-                finally:
-                    get.close()
-                    tasks.cancel_scope.cancel()
         finally:
             put.close()
             with anyio.move_on_after(_GIVE_BACK_S, shield=True):
@@ -141,7 +139,10 @@ class Puller:
         request = msgspec.json.encode({"batch": self._batch, "expires": int(PULL_S * 1e9)})
         while True:
             while self._arrived:
-                await put.send(self._arrived[0])
+                try:
+                    await put.send(self._arrived[0])
+                except anyio.BrokenResourceError:
+                    return  # nobody takes tasks any more
                 self._arrived.popleft()
             left_s = self._ends - self._clock.monotonic()
             if self._left > 0 and left_s > 0:

@@ -134,8 +134,7 @@ def final_reservation(state: LoopState, agent: AgentSpec, take_id: str) -> Reser
     if (
         state.has_had_final_turn
         or not kept.is_possible
-        or agent.price is None
-        and (state.limits.max_cost_microusd is not None)
+        or (agent.price is None and (state.limits.max_cost_microusd is not None))
     ):
         return None
     rest = left(state)

@@ -100,7 +100,7 @@ def seal(state: LoopState, version: int, head_hash: str, at: float, active_s: fl
     )
 
 
-def evolve(state: LoopState, event: AnyEvent) -> LoopState:  # noqa: C901, PLR0911, PLR0912 - one flat match over a closed union
+def evolve(state: LoopState, event: AnyEvent) -> LoopState:  # noqa: C901, PLR0912, PLR0915 - one flat match over a closed union
     """The state after one more event.
 
     Raises:

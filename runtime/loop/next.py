@@ -59,6 +59,10 @@ def next_directive(state: LoopState, agent: AgentSpec, now: Moment) -> Directive
         return Suspend(status=Status.PAUSED, reason=Reason.BY_PERSON)
     if now.is_held:
         return LetGo()
+    return _running(state, agent, now)
+
+
+def _running(state: LoopState, agent: AgentSpec, now: Moment) -> Directive:
     if state.question is not None:
         return Suspend(status=Status.AWAITING_HUMAN, reason=state.question.text[:200])
     if state.turn is None:
@@ -240,8 +244,9 @@ def _observed_turn(state: LoopState, agent: AgentSpec, now: Moment, turn: Turn) 
 def _denied_by_policy(turn: Turn) -> str:
     for call in turn.calls:
         result = call.result
-        is_denied = result is not None and result.kind == "denied" and result.problem is not None
-        if is_denied and result.problem.code != PERSON_DENIED:
+        if result is None or result.kind != "denied" or result.problem is None:
+            continue
+        if result.problem.code != PERSON_DENIED:
             return result.problem.message or "policy"
     return ""
 

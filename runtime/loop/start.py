@@ -35,12 +35,20 @@ def first_entry(  # noqa: PLR0913 - all that a run is born with
 
     Args:
         spec: the agent.
-        tenant, run_id, principal, scopes: who the run is and acts for.
-        goal, inputs, labels, limits: of the task, limits already merged with the agent's.
-        trace_id, traceparent: of the trace the run belongs to.
+        tenant: whose run.
+        run_id: its id.
+        principal: who asked for it.
+        scopes: what it may touch.
+        goal: of the task.
+        inputs: of the task.
+        labels: of the task.
+        limits: of the task, already merged with the agent's.
+        trace_id: of the trace the run belongs to.
+        traceparent: as it came, if it came.
         now: the creator's clock; the entry carries the ledger's.
         reply_to: where the submitter wants to be told of the end.
-        parent, continues: the runs it belongs to.
+        parent: the run that started it as a sub-agent.
+        continues: the run it goes on from.
 
     Returns:
         The events and the row. Where step 1 and the final turn do not fit the budget there is no

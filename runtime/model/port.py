@@ -2,6 +2,8 @@
 
 from typing import Literal, Protocol
 
+import msgspec
+
 from messages.base import Part
 from messages.parts import Block, JsonValue, Usage
 
@@ -18,7 +20,7 @@ class ModelRequest(Part, kw_only=True):
     messages: tuple[dict[str, JsonValue], ...]
     max_output_tokens: int
     goal: str = ""
-    inputs: dict[str, JsonValue] = {}
+    inputs: dict[str, JsonValue] = msgspec.field(default_factory=dict)
     turn: int = 0
     """Decisions before this one in the conversation; 0 is the first."""
     is_final: bool = False
@@ -33,7 +35,7 @@ class ModelAnswer(Part, kw_only=True):
     """None: the provider reported none."""
     model: str
     request_id: str = ""
-    parameters: dict[str, JsonValue] = {}
+    parameters: dict[str, JsonValue] = msgspec.field(default_factory=dict)
 
 
 class Model(Protocol):

@@ -114,13 +114,18 @@ class View:
         return None
 
 
+class _Shown(msgspec.Struct):
+    """What a rendered result holds, as far as a script wants it."""
+
+    data: JsonValue = None
+
+
 def _payload(content: JsonValue) -> JsonValue:
     """The data inside a rendered result."""
     try:
-        shown = msgspec.json.decode(content if isinstance(content, str) else b"null")
+        return msgspec.json.decode(content, type=_Shown).data
     except msgspec.DecodeError:
         return content
-    return shown.get("data") if isinstance(shown, dict) else shown
 
 
 ScriptFunction = Callable[[View], Turn]

@@ -14,7 +14,6 @@ from runtime.views.run import (
     question_of,
     result_of,
     show_run,
-    status_shown,
     without_payloads,
 )
 
@@ -30,7 +29,6 @@ __all__ = [
     "question_of",
     "result_of",
     "show_run",
-    "status_shown",
     "tool_rows",
     "waiting_approvals",
     "without_payloads",

@@ -28,13 +28,13 @@ from messages.ledger import (
 from messages.ledger import ListRuns as ListRunRows
 from messages.parts import JsonValue
 from messages.state import LoopState
-from messages.status import TERMINAL, Status
+from messages.status import Status
 from messages.subjects import approval_identifier, identifier
 from runtime.loop.evolve import fold
 from runtime.views.approvals import approval_detail, approval_row
 from runtime.views.effects import effect_chain, effect_row
 from runtime.views.events import event_line
-from runtime.views.run import list_row, show_run, status_shown
+from runtime.views.run import list_row, show_run
 from runtime.views.values import View
 
 ReplyT = TypeVar("ReplyT")
@@ -99,22 +99,16 @@ class Reader:
         return show_run(read.fold(), read.row, at=body.at, now=now)
 
     async def list_runs(self, body: ListRuns) -> View:
-        """Verb list. QUEUED and RUNNING lie as RUNNING in the ledger and are told apart here."""
-        limit = max(1, min(body.limit, MAX_ROWS))
-        wanted = _status(body.status) if body.status else None
-        stored = Status.RUNNING if wanted is Status.QUEUED else wanted
-        is_split = stored is Status.RUNNING
+        """Verb list."""
         query = ListRunRows(
             tenant=self._tenant,
-            statuses=(stored,) if stored else (),
-            is_open_only=wanted is None or wanted not in TERMINAL,
+            statuses=(_status(body.status),) if body.status else (),
             agent=body.agent,
             labels=body.labels,
             since=None if body.since is None else self._now() - body.since,
-            limit=MAX_ROWS if is_split else limit,
+            limit=max(1, min(body.limit, MAX_ROWS)),
         )
-        rows = [r for r in (await self._ask(query)).rows if wanted in {None, status_shown(r)}]
-        return {"v": 1, "runs": [list_row(row) for row in rows[:limit]]}
+        return {"v": 1, "runs": [list_row(row) for row in (await self._ask(query)).rows]}
 
     async def events(self, body: Events) -> View:
         """Verb events: one page.

@@ -32,7 +32,7 @@ def show_run(
         now: The ledger's clock, to count a suspension that is still open; None leaves it out.
     """
     is_newest = at is None or at >= row.version
-    status = status_shown(row) if is_newest else state.status
+    status = row.shown_status if is_newest else state.status
     return {
         "v": 1,
         **_identity(state),
@@ -52,13 +52,6 @@ def show_run(
     }
 
 
-def status_shown(row: RunRow) -> Status:
-    """The status of a run now; QUEUED is an open run at version 0 that no one has taken yet."""
-    status = row.summary.status
-    is_queued = row.version == 0 and row.owner is None and status is Status.RUNNING
-    return Status.QUEUED if is_queued else status
-
-
 def list_row(row: RunRow) -> View:
     """One line of ``ls``."""
     summary = row.summary
@@ -69,7 +62,7 @@ def list_row(row: RunRow) -> View:
         "principal": summary.principal,
         "goal": summary.goal,
         "labels": summary.labels,
-        "status": str(status_shown(row)),
+        "status": str(row.shown_status),
         "reason": summary.reason,
         "until": iso_or_none(summary.until),
         "version": row.version,

@@ -37,6 +37,7 @@ from messages.ledger import (
     ListEffects,
     Load,
     Loaded,
+    Renew,
     RunRow,
     SendSignal,
     Settle,
@@ -348,3 +349,7 @@ async def desk(request: pytest.FixtureRequest, data_dir: Path) -> AsyncIterator[
     ledger = await open_ledger(kind, path, clock)
     yield Desk(ledger, clock, kind, path)
     await ledger.close()
+
+
+def renew(process: str, lease_s: float = 5.0) -> Renew:
+    return Renew(process=process, lease_s=lease_s)

@@ -1,6 +1,6 @@
 """A gateway, a checkpointer and users over the bus in memory, with the ledger's real rules."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,7 +13,8 @@ from actors.checkpointer import Checkpointer
 from actors.gateway import Gateway
 from messages import subjects
 from messages.events import AnyEvent
-from messages.ledger import Append, Committed, Loaded, Load, Take, Taken
+from messages.ledger import Append, Committed, Load, Loaded, Take, Taken
+from messages.state import LoopState
 from runtime.bus.bus import WireBus
 from runtime.bus.memory import Hub, connect
 from runtime.clock import MachineClock, MachineIds
@@ -38,7 +39,9 @@ class World:
         self.gateway: Gateway | None = None
         self._checkpointer = anyio.CancelScope()
 
-    async def api(self, principal: str, verb: str, /, *, tenant: str = "default", **body: Any) -> Any:
+    async def api(
+        self, principal: str, verb: str, /, *, tenant: str = "default", **body: Any
+    ) -> Any:
         """One request; the reply, or the error inside it."""
         data = msgspec.json.encode(body)
         return await self.raw(principal, verb, data, tenant=tenant)
@@ -60,19 +63,19 @@ class World:
         subject = subjects.task("default", principal, agent)
         await self.bus.publish_durable(subject, payload, message_id=MachineIds().new_id("msg"))
 
-    async def letter(self, sequence: int = 1, tenant: str = "default") -> Any:
-        """The dead letter of a task, once it is there."""
-        subject = subjects.dead(tenant, "tasks", str(sequence))
+    async def letter(self) -> tuple[str, Any]:
+        """Subject and content of the newest dead letter, once there is one."""
         with anyio.fail_after(PATIENCE_S):
-            while (data := await self.bus.last(subjects.DEAD_STREAM, subject)) is None:
-                await anyio.sleep(0.01)
-        return msgspec.json.decode(data)
+            while not self.hub.shelf.dead:
+                await self.hub.shelf.change()
+        subject, data = self.hub.shelf.dead[-1]
+        return subject, msgspec.json.decode(data)
 
     async def settled(self) -> None:
         """Until no task waits."""
         with anyio.fail_after(PATIENCE_S):
             while self.hub.shelf.tasks:
-                await anyio.sleep(0.01)
+                await self.hub.shelf.change()
 
     async def grow(self, run_id: str, *steps: Sequence[AnyEvent]) -> int:
         """Drive a run by hand: take it and append one entry for each step; its version."""
@@ -80,13 +83,11 @@ class World:
             Take(tenant="default", run_id=run_id, process="p", take_id=MachineIds().new_id("tk"))
         )
         assert isinstance(taken, Taken), taken
-        read = await self._one(Load(tenant="default", run_id=run_id))
-        assert isinstance(read, Loaded)
+        read = await self.loaded(run_id)
         state = fold(read.entries)
         take_id = read.row.take_id or ""
         for events in steps:
-            for event in events:
-                state = evolve(state, event)
+            state = _after(state, events)
             append = Append(
                 tenant="default",
                 run_id=run_id,
@@ -104,6 +105,12 @@ class World:
             assert isinstance(committed, Committed), committed
             state = replace(state, version=committed.version, head_hash=committed.hash)
         return state.version
+
+    async def loaded(self, run_id: str) -> Loaded:
+        """The run as the ledger has it."""
+        read = await self._one(Load(tenant="default", run_id=run_id))
+        assert isinstance(read, Loaded), read
+        return read
 
     async def _one(self, operation: Any) -> Any:
         [answer] = await self.ledger.apply([operation])
@@ -125,6 +132,12 @@ class World:
                 await actor.is_serving.wait()
                 task_status.started()
                 await anyio.sleep_forever()
+
+
+def _after(state: LoopState, events: Iterable[AnyEvent]) -> LoopState:
+    for event in events:
+        state = evolve(state, event)
+    return state
 
 
 @asynccontextmanager

@@ -65,7 +65,8 @@ class Story:
                 finding = "it is there" if event["is_there"] else "it is NOT there"
                 self.say(f"verify  {plain(event['key'])}: looked up once more, {finding}")
             case "finished":
-                self.say(f"finish  judged on the records: {plain(event['status'])}")
+                self.say(f"finish  proposed, and judged on the records: {plain(event['status'])}")
+                self.say(f"        {self._used(event)}")
             case _:
                 pass
 
@@ -93,8 +94,10 @@ class Story:
         self.say(f"        {self._used(event)}")
 
     def _used(self, event: Row) -> str:
-        tokens = f"{count(self._step_tokens)} tokens, {count(self._tokens)} in all"
-        return f"{tokens}; recorded as version {event['version']}"
+        """Tokens are told once, with what the decision led to first."""
+        told, self._step_tokens = self._step_tokens, 0
+        tokens = f"{count(told)} tokens, {count(self._tokens)} in all; " if told else ""
+        return f"{tokens}recorded as version {event['version']}"
 
 
 def ending(run: Row, effects: list[Row], place: Path, moved: Path | None) -> str:

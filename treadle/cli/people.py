@@ -139,10 +139,7 @@ def approval_text(approval: Row, options: Options) -> str:
         ("Rule", f"{plain(approval.get('rule') or '-')}: {plain(approval.get('why') or '-')}"),
         *_limit_lines(as_mapping(package.get("decision"))),
         ("Group", _group_text(approval)),
-        *(
-            (f"If {plain(what)}", plain(then))
-            for what, then in as_mapping(package.get("next")).items()
-        ),
+        *_next_lines(as_mapping(package.get("next"))),
         ("Decided", plain(short_json(approval["decision"])) if approval.get("decision") else ""),
     ]
     return facts(pairs, options)
@@ -152,6 +149,11 @@ def _argument_lines(action: Row) -> list[tuple[str, str]]:
     """The arguments as they will run, value by value."""
     arguments = as_mapping(action.get("arguments"))
     return [(f"  {plain(name)}", plain(short_json(value))) for name, value in arguments.items()]
+
+
+def _next_lines(following: Row) -> list[tuple[str, str]]:
+    """What happens then: if it is approved, denied, or nobody decides."""
+    return [(f"If {plain(what)}", plain(then)) for what, then in following.items()]
 
 
 def _limit_lines(decision: Row) -> list[tuple[str, str]]:

@@ -61,7 +61,7 @@ def is_same_call(row: EffectRow, run_id: str, event: Intended | Observed) -> boo
 def _intend(t: Tables, head: RunHead, event: Intended, now: float) -> None:
     """A retry of an open intent is a new grant on the same row, and keeps the claims."""
     old = t.effect(head.tenant, event.key)
-    is_ours = old is not None and is_open(old) and is_same_call(old, head.run_id, event)
+    kept = old if old and is_open(old) and is_same_call(old, head.run_id, event) else None
     row = EffectRow(
         tenant=head.tenant,
         key=event.key,
@@ -73,8 +73,9 @@ def _intend(t: Tables, head: RunHead, event: Intended, now: float) -> None:
         action_hash=event.action_hash,
         effect=event.effect,
         grant_id=event.grant_id,
-        claims=old.claims if old and is_ours else (),
-        settle_after_s=event.settle_after_s,
+        claims=kept.claims if kept else (),
+        # The longer one: an earlier claim may have been made under it.
+        settle_after_s=max(event.settle_after_s, kept.settle_after_s if kept else 0.0),
         updated_at=now,
     )
     t.put_effect(row)

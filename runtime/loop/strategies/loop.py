@@ -5,7 +5,9 @@ alone: tool_use blocks, the reserved control tools, and text only where there is
 in the words is ever looked at.
 """
 
-from messages.parts import Block, JsonValue
+from typing import cast
+
+from messages.parts import Arguments, Block, JsonValue
 from messages.state import CallState, Proposal
 
 FINISH = "finish"
@@ -106,9 +108,9 @@ def _calls(content: tuple[Block, ...]) -> tuple[CallState, ...]:
     )
 
 
-def _arguments(value: JsonValue) -> dict[str, JsonValue]:
+def _arguments(value: JsonValue) -> Arguments:
     # anything but an object cannot be a set of arguments; the validator names the mistake
-    return value if isinstance(value, dict) else {"": value}
+    return cast("Arguments", value) if isinstance(value, dict) else {"": value}
 
 
 def _control(call: CallState) -> Proposal:
@@ -121,7 +123,7 @@ def _control(call: CallState) -> Proposal:
             return Proposal(
                 kind="ask_user",
                 text=str(given.get("question", "")),
-                schema=schema if isinstance(schema, dict) else None,
+                schema=cast("Arguments", schema) if isinstance(schema, dict) else None,
                 control_id=call.tool_use_id,
             )
         case "wait":

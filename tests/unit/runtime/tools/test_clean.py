@@ -69,7 +69,7 @@ TABLE: list[tuple[Any, Any, tuple[str, ...]]] = [
     ((1, "x"), [1, "x"], ()),
     (Point(1, 2), [1, 2], ()),
     (types.MappingProxyType({"a": 1}), {"a": 1}, ()),
-    ({1: "x", None: 0, True: 1}, {"1": "x", "null": 0, "true": 1}, ()),
+    ({1: "x", None: 0, False: 1}, {"1": "x", "null": 0, "false": 1}, ()),
     ({1: "x", "1": "y"}, {"1": "y"}, ("two keys became one, at $.1",)),
     ({"a\ud800": 1}, {"a\ufffd": 1}, (f"{TEXT_NOTE}, at $",)),
     (Struct(float("nan"), {"b", "a"}), {"someRatio": None, "someTags": ["a", "b"]}, (f"{FLOAT_NOTE}, at $.someRatio",)),

@@ -1,0 +1,186 @@
+"""Steps 4, 5 and 8 of a drive: well-formed? allowed? getting anywhere? done?"""
+
+from actors.orchestrator.hand import Hand
+from messages import checks, execution
+from messages import events as e
+from messages.agent import AgentSpec
+from messages.authority import ApprovalUse, Authorise
+from messages.errors import RemoteFailure
+from messages.parts import Call, Problem
+from messages.status import Reason, Status
+from runtime.loop import directives as d
+from runtime.loop import progress
+
+_SLACK_S = 5.0
+"""On top of a tool's deadline: claim, settle and the way there and back."""
+
+
+def deadline_of(agent: AgentSpec, tool: str) -> float:
+    """Seconds after which an executor's answer is not waited for."""
+    spec = agent.tool(tool)
+    return (spec.timeout_s if spec else 30.0) + _SLACK_S
+
+
+async def validate(hand: Hand, directive: d.Validate) -> bool:
+    """Step 4: is the proposal well-formed?"""
+    state, step = hand.pen.state, hand.turn_step
+    proposal = state.turn.proposal if state.turn else None
+    calls = [hand.call(ordinal) for ordinal in directive.ordinals]
+    answer = await hand.asking.again(
+        checks.Validate(
+            tenant=state.tenant,
+            run_id=state.run_id,
+            agent=state.agent,
+            origin=state.run_id,
+            step=step,
+            calls=tuple(
+                Call(
+                    ordinal=call.ordinal,
+                    tool_use_id=call.tool_use_id,
+                    tool=call.tool,
+                    # an approved call comes back with the bytes that were approved
+                    arguments=call.action.arguments if call.action else call.arguments,
+                )
+                for call in calls
+            ),
+            is_finish=not directive.ordinals,
+            output=proposal.output if proposal else None,
+        )
+    )
+    if answer.output_problem is not None:
+        hand.pen.add(e.ProposalRejected(step=step, problem=answer.output_problem))
+    for rejection in answer.rejections:
+        hand.pen.add(
+            e.ProposalRejected(step=step, ordinal=rejection.ordinal, problem=rejection.problem)
+        )
+    if answer.actions or (not directive.ordinals and answer.output_problem is None):
+        hand.pen.add(e.Accepted(step=step, actions=answer.actions))
+    return True
+
+
+async def authorise(
+    hand: Hand, ordinals: tuple[int, ...], *, replays: tuple[int, ...] = ()
+) -> bool:
+    """Step 5: may this run do this now?"""
+    state, step = hand.pen.state, hand.turn_step
+    calls = [hand.call(ordinal) for ordinal in ordinals]
+    answer = await hand.asking.again(
+        Authorise(
+            tenant=state.tenant,
+            run_id=state.run_id,
+            agent=state.agent,
+            version=state.version,
+            step=step,
+            actions=tuple(call.action for call in calls if call.action is not None),
+            approvals=tuple(
+                ApprovalUse(ordinal=call.ordinal, approval_id=call.approval_id)
+                for call in calls
+                if call.approval_id is not None
+            ),
+            replays=replays,
+            sent_at=hand.pen.now(),
+        )
+    )
+    hand.pen.add(
+        e.Authorised(step=step, verdicts=answer.verdicts, policy=answer.policy, grant=answer.grant)
+    )
+    hand.hold(answer.grant)
+    return True
+
+
+async def recheck(hand: Hand, directive: d.Recheck) -> bool:
+    """Preconditions, before a person is asked and again before anything runs."""
+    state = hand.pen.state
+    for ordinal in directive.ordinals:
+        call = hand.call(ordinal)
+        grant = hand.grant(call.grant_id)
+        if call.action is None or grant is None:
+            return await authorise(hand, (ordinal,))
+        try:
+            verdict = await hand.asking.again(
+                execution.Recheck(
+                    tenant=state.tenant,
+                    run_id=state.run_id,
+                    principal=state.identity.principal,
+                    agent=state.agent,
+                    step=hand.turn_step,
+                    action=call.action,
+                    grant=grant,
+                    now=hand.pen.now(),
+                ),
+                deadline_s=deadline_of(hand.agent, call.tool),
+            )
+        except RemoteFailure as failure:
+            verdict = execution.RecheckVerdict(unmet=f"could not be checked: {failure.message}")
+        unmet = verdict.problem.message if verdict.problem else verdict.unmet
+        hand.pen.add(e.Rechecked(step=hand.turn_step, ordinal=ordinal, unmet=unmet))
+    return True
+
+
+# ------------------------------------------------------------------ termination
+async def assess(hand: Hand) -> bool:
+    """Step 8, first half: is the run getting anywhere?"""
+    state, turn = hand.pen.state, hand.pen.state.turn
+    sightings = [progress.sighting(state, call) for call in turn.calls] if turn else []
+    answer = await hand.asking.again(
+        checks.Assess(
+            tenant=state.tenant,
+            run_id=state.run_id,
+            step=hand.turn_step,
+            spec=hand.agent.progress,
+            sightings=tuple(
+                s for s in sightings if s is not None and not _is_polling(hand, s.tool)
+            ),
+            recent=state.seen.recent[-hand.agent.progress.window :],
+            stalled=progress.stalled_after(state),
+            flagged=state.seen.flagged,  # pyright: ignore[reportArgumentType] - kinds only
+        )
+    )
+    for flag in answer.flags:
+        hand.pen.add(
+            e.ProgressFlagged(
+                step=hand.turn_step,
+                ordinal=flag.ordinal,
+                kind=flag.kind,
+                level=flag.level,
+                message=flag.message,
+            )
+        )
+    hand.pen.add(e.Assessed(step=hand.turn_step))
+    return True
+
+
+def _is_polling(hand: Hand, tool: str) -> bool:
+    spec = hand.agent.tool(tool)
+    return spec is not None and spec.is_polling
+
+
+async def judge(hand: Hand, directive: d.Judge) -> bool:
+    """Step 8, second half: does recorded evidence bear out that the task is done?"""
+    turn = hand.pen.state.turn
+    output = turn.proposal.output if turn and directive.has_output else None
+    if not hand.agent.has_done:
+        reason = Reason.UNVERIFIED
+        return await hand.finish(d.Finish(status=Status.SUCCEEDED, reason=reason, output=output))
+    verdict = await hand.asking.again(
+        checks.Judge(
+            tenant=hand.pen.state.tenant,
+            run_id=hand.pen.state.run_id,
+            agent=hand.agent.name,
+            version=hand.pen.state.version,
+            pending=hand.pen.buffered,
+            has_output=directive.has_output,
+            output=output,
+        )
+    )
+    unmet = verdict.problem.message if verdict.problem else verdict.unmet
+    if unmet is None:
+        return await hand.finish(
+            d.Finish(status=Status.SUCCEEDED, reason=Reason.VERIFIED, output=output)
+        )
+    if directive.has_output:
+        problem = Problem(code="COMPLETION_REJECTED", message=f"completion rejected: {unmet}")
+        hand.pen.add(e.CompletionRejected(step=hand.turn_step, problem=problem))
+    else:
+        hand.pen.add(e.Judged(step=hand.turn_step, unmet=unmet))
+    return True

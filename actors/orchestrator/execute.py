@@ -1,0 +1,167 @@
+"""Step 6 of a drive: running allowed calls, the writes only after their intent is durable.
+
+The order around a write never varies: Intended is durable, then Execute, then Claim and the effect
+in the executor, then Settle, then Observed. Whatever breaks it leaves the call intended, and an
+intended call is reconciled before anything else happens in the run (DESIGN.md section 6).
+"""
+
+import anyio
+from msgspec.structs import replace
+
+from actors.orchestrator.checks import authorise, deadline_of
+from actors.orchestrator.hand import Hand
+from messages import events as e
+from messages import execution
+from messages.agent import ToolSpec
+from messages.errors import BusError, RemoteFailure, TreadleError
+from messages.parts import Problem
+from messages.state import CallState
+from runtime.loop import directives as d
+from runtime.loop.next import MAX_INTENTS
+
+MAX_PARALLEL = 16
+"""Calls of one turn that run at once."""
+CANCELLED_TEXT = "The run was cancelled before this ran."
+INTENTS_TEXT = "It could not be started in five tries."
+_READ_TRIES = 3
+
+
+def tool_of(hand: Hand, call: CallState) -> ToolSpec:
+    """What the agent says of a validated call's tool."""
+    spec = hand.agent.tool(call.tool)
+    if spec is None:
+        raise AssertionError(f"{call.tool} was validated and is not a tool")
+    return spec
+
+
+async def execute(hand: Hand, directive: d.Execute) -> bool:
+    """Run allowed calls at once; the writes among them only after their intent is durable."""
+    if any(hand.grant(hand.call(o).grant_id) is None for o in directive.ordinals):
+        return await authorise(hand, directive.ordinals)  # the grant died with its process
+    if not await _intend(hand, directive.ordinals):
+        return True
+    ordinals = [o for o in directive.ordinals if hand.call(o).phase in {"allowed", "intended"}]
+    outcomes: dict[int, execution.Outcome | None] = {}
+    limiter = anyio.CapacityLimiter(MAX_PARALLEL)
+
+    async def one(ordinal: int) -> None:
+        async with limiter:
+            outcomes[ordinal] = await ask_executor(hand, hand.call(ordinal))
+
+    async with anyio.create_task_group() as tasks:
+        for ordinal in ordinals:
+            tasks.start_soon(one, ordinal)
+    for ordinal in ordinals:
+        observe(hand, ordinal, outcomes[ordinal])
+    return True
+
+
+async def _intend(hand: Hand, ordinals: tuple[int, ...]) -> bool:
+    """Make the intents of this turn's writes durable. False: a cancel came with the answer."""
+    is_any = False
+    for ordinal in ordinals:
+        call = hand.call(ordinal)
+        action = call.action
+        if action is None or action.key is None:
+            continue
+        if call.intents >= MAX_INTENTS:
+            not_started(hand, ordinal, "INTENTS", INTENTS_TEXT)
+            continue
+        intend(hand, call)
+        is_any = True
+    if not is_any:
+        return True
+    await hand.commit()
+    if not any(signal.kind == "cancel" for signal in hand.pen.signals):
+        return True
+    for ordinal in ordinals:
+        if hand.call(ordinal).phase == "intended":
+            not_started(hand, ordinal, "CANCELLED", CANCELLED_TEXT)
+    return False
+
+
+def intend(hand: Hand, call: CallState) -> None:
+    """Note that this write may start from now on."""
+    action, spec = call.action, tool_of(hand, call)
+    if action is None or action.key is None or spec.effect == "read":
+        raise AssertionError("only a write with a key is intended")
+    hand.pen.add(
+        e.Intended(
+            step=hand.turn_step,
+            ordinal=call.ordinal,
+            tool=call.tool,
+            key=action.key,
+            action_hash=action.action_hash,
+            grant_id=call.grant_id,
+            effect=spec.effect,
+            settle_after_s=spec.settle_after_s,
+        )
+    )
+
+
+async def ask_executor(hand: Hand, call: CallState) -> execution.Outcome | None:
+    """Ask an executor. None: for a write, that it may have happened."""
+    action, grant = call.action, hand.grant(call.grant_id)
+    if action is None or grant is None:
+        return None
+    is_write = action.key is not None
+    state = hand.pen.state
+    request = execution.Execute(
+        tenant=state.tenant,
+        run_id=state.run_id,
+        principal=state.identity.principal,
+        agent=state.agent,
+        step=hand.turn_step,
+        action=action,
+        grant=grant,
+        evidence_id=state.next_evidence_id,
+        now=hand.pen.now(),
+    )
+    problem: Problem | None = None
+    for attempt in range(1 if is_write else _READ_TRIES):
+        if attempt:
+            await hand.clock.sleep(0.1 * 2**attempt)
+        try:
+            return await hand.asking.bus.ask(request, deadline_s=deadline_of(hand.agent, call.tool))
+        except BusError as error:
+            problem = Problem(code=error.code, message=error.message)
+        except RemoteFailure as error:
+            problem = Problem(code=error.remote_code, message=error.message)
+            break
+        except TreadleError as error:
+            problem = Problem(code=error.code, message=error.message)
+            break
+    return None if is_write else execution.Outcome(kind="error", problem=problem)
+
+
+def observe(hand: Hand, ordinal: int, outcome: execution.Outcome | None) -> None:
+    """Note a call's result under the next evidence id, in the order of the request."""
+    if outcome is None:
+        hand.pen.add(e.Observed(step=hand.turn_step, ordinal=ordinal, kind="unknown"))
+        return
+    evidence = outcome.evidence
+    if evidence is not None:
+        evidence = replace(evidence, id=hand.pen.state.next_evidence_id)
+    hand.pen.add(
+        e.Observed(
+            step=hand.turn_step,
+            ordinal=ordinal,
+            kind=outcome.kind,
+            evidence=evidence if outcome.kind == "ok" else None,
+            problem=outcome.problem,
+            attempts=outcome.attempts,
+            claimed_at=outcome.claimed_at,
+        )
+    )
+
+
+def not_started(hand: Hand, ordinal: int, code: str, message: str) -> None:
+    """A call ends without having run."""
+    hand.pen.add(
+        e.Observed(
+            step=hand.turn_step,
+            ordinal=ordinal,
+            kind="not_started",
+            problem=Problem(code=code, message=message),
+        )
+    )

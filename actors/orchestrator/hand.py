@@ -1,0 +1,123 @@
+"""The run in hand: what one drive holds, and the few things that every step of it does.
+
+Pen, agent, the way to ask, the grants of this drive, and the ends: commit, suspend, finish, let go.
+"""
+
+from dataclasses import dataclass, field
+
+from actors.orchestrator.interrupt import Interrupt
+from actors.orchestrator.pen import Pen
+from actors.orchestrator.report import Reporter
+from messages import events as e
+from messages.agent import AgentSpec
+from messages.authority import Grant
+from messages.ledger import Release
+from messages.state import CallState
+from runtime.asking import Asking
+from runtime.clock import Clock, Ids
+from runtime.loop import directives as d
+from runtime.loop.summary import what_was_done
+from runtime.settings import Runtime
+
+
+@dataclass(kw_only=True)
+class Hand:
+    """One taken run, for as long as its take lasts.
+
+    Attributes:
+        pen: Holds the folded state and what is not durable yet.
+        thinking: Lets a signal cut a model call short.
+        is_draining: The process stops: let go at the next directive.
+        grants: Of this drive, by id; one from an earlier drive is asked for again.
+    """
+
+    pen: Pen
+    agent: AgentSpec
+    asking: Asking
+    reporter: Reporter
+    clock: Clock
+    ids: Ids
+    times: Runtime
+    process: str
+    thinking: Interrupt = field(default_factory=Interrupt)
+    is_draining: bool = False
+    grants: dict[str, Grant] = field(default_factory=dict)
+
+    def hold(self, grant: Grant | None) -> None:
+        """Keep a grant for as long as the drive lasts."""
+        if grant is not None:
+            self.grants[grant.id] = grant
+
+    def grant(self, grant_id: str) -> Grant | None:
+        """A grant this drive holds."""
+        return self.grants.get(grant_id)
+
+    def call(self, ordinal: int) -> CallState:
+        """One call of the open turn."""
+        turn = self.pen.state.turn
+        if turn is None:
+            raise AssertionError("no open turn")
+        return turn.calls[ordinal]
+
+    @property
+    def turn_step(self) -> int:
+        """The step the open turn belongs to."""
+        return self.pen.state.turn.step if self.pen.state.turn else self.pen.state.step_count
+
+    def name_control(self, *kinds: str) -> None:
+        """The next entry deals with these control signals."""
+        self.pen.name(s for s in self.pen.pending() if s.kind in kinds)
+
+    async def suspend(self, directive: d.Suspend) -> bool:
+        """Wait without a worker; the ledger keeps the run until a signal or ``until``."""
+        if self.pen.state.reservation is not None and not self.pen.may_use_reservation:
+            self.pen.lose_step("the run was suspended")
+        self.pen.add(
+            e.Suspended(status=directive.status, reason=directive.reason, until=directive.until)
+        )
+        self.name_control("pause", "resume")
+        await self.commit()
+        return bool(self.pen.signals)
+
+    async def finish(self, directive: d.Finish) -> bool:
+        """End the run; its result is published by whoever is asked to (``Due``)."""
+        signal = directive.signal
+        self.pen.add(
+            e.Finished(
+                status=directive.status,
+                reason=directive.reason,
+                signal_id=signal.id if signal else None,
+                person=signal.person if signal else None,
+                why=directive.why,
+                output=directive.output,
+                summary=what_was_done(self.pen.state),
+            )
+        )
+        self.pen.name(self.pen.pending())
+        await self.commit()
+        return False
+
+    # ------------------------------------------------------------------ writing
+    async def commit(self) -> None:
+        """Make what is known durable, then visible."""
+        await self.pen.flush()
+        await self.reporter.events(self.pen.state, self.pen.take_written())
+
+    async def let_go(self) -> None:
+        """Write what is known, then give the run back."""
+        if self.pen.is_dirty:
+            self.name_control("resume")
+            await self.commit()
+        state = self.pen.state
+        if state.status.is_terminal:
+            return
+        await self.asking.ledger(
+            Release(
+                tenant=state.tenant,
+                run_id=state.run_id,
+                version=state.version,
+                process=self.process,
+                take_id=self.pen.take_id,
+                is_clean=self.pen.releases_cleanly,
+            )
+        )
