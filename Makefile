@@ -7,13 +7,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help venv demo test check format lock wheel clean
+.PHONY: help venv demo test check format docs lock wheel clean
 
 help:
 	@echo "make demo    run the refund example end to end"
 	@echo "make test    run the whole test suite (needs nothing that runs elsewhere)"
 	@echo "make check   lint, format, types, import rules"
 	@echo "make format  apply the formatter and the safe lint fixes"
+	@echo "make docs    write the reference pages that come from the code"
 	@echo "make wheel   build dist/*.whl"
 	@echo "make lock    pin the newest versions that pyproject.toml allows"
 	@echo "make clean   remove everything that make made"
@@ -46,6 +47,9 @@ check: venv
 format: venv
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+docs: venv
+	$(BIN)/python -m docs.generate
 
 # Annotated with who needs what; no index URL goes into the file, so it installs from any mirror.
 lock: venv

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from messages.agent import AgentSpec
 from messages.authority import Authorisation, Authorise, Grant, GrantedAction, Verdict
 from messages.base import Message, Request
 from messages.canon import canonical, sha256_hex
@@ -44,6 +45,7 @@ class Authoriser(Actor):
         self,
         bus: Bus,
         agents: Mapping[str, Agent[Any]],
+        specs: Mapping[str, AgentSpec],
         *,
         policy: Policy,
         groups: Groups | None,
@@ -55,6 +57,7 @@ class Authoriser(Actor):
         """Args: policy: limits that rules read; groups: who may approve what; signer: the key."""
         super().__init__(bus)
         self._agents = agents
+        self._specs = specs
         self._policy = policy
         self._groups = groups
         self._signer = signer
@@ -79,7 +82,7 @@ class Authoriser(Actor):
         return Authorisation(
             verdicts=verdicts,
             policy=self._policy.version,
-            grant=self._grant(request, verdicts, approvals),
+            grant=self._grant(agent, request, verdicts, approvals),
         )
 
     async def _creation(self, tenant: str, run_id: str) -> RunCreated:
@@ -152,8 +155,10 @@ class Authoriser(Actor):
         judged: Judged,
     ) -> Verdict:
         """The verdict with the package a person will be shown, kept by its hash."""
-        verdict, spec = judged.verdict, agent.spec()
-        ttl_s = spec.approval_ttl_s if verdict.ttl_s is None else verdict.ttl_s
+        verdict = judged.verdict
+        ttl_s = verdict.ttl_s
+        if ttl_s is None:
+            ttl_s = self._specs[agent.name].approval_ttl_s
         expires_at = request.sent_at + ttl_s
         package = approval_package(
             Origin(
@@ -177,19 +182,26 @@ class Authoriser(Actor):
 
     def _grant(
         self,
+        agent: Agent[Any],
         request: Authorise,
         verdicts: tuple[Verdict, ...],
         approvals: Mapping[int, ApprovalRow],
     ) -> Grant | None:
-        """One signature over everything that may be done now; asked ones may only be rechecked."""
+        """One signature over everything that may be done now; asked ones may only be rechecked.
+
+        Its life covers the preconditions that stand before the effects, and ends with the first of
+        the approvals that it rests on.
+        """
         allowed = {v.ordinal: v for v in verdicts if v.decision != "deny"}
+        allows = {v.ordinal for v in verdicts if v.decision == "allow"}
+        used = {ordinal: row for ordinal, row in approvals.items() if ordinal in allows}
         actions = tuple(
             GrantedAction(
                 ordinal=action.ordinal,
                 tool=action.tool,
                 action_hash=action.action_hash,
                 key=action.key,
-                approval_id=approvals[action.ordinal].id if action.ordinal in approvals else None,
+                approval_id=used[action.ordinal].id if action.ordinal in used else None,
                 purpose="recheck" if allowed[action.ordinal].decision == "ask" else request.purpose,
                 is_replay=action.ordinal in request.replays,
             )
@@ -198,9 +210,9 @@ class Authoriser(Actor):
         )
         if not actions:
             return None
-        used = [
-            approvals[a.ordinal].expires_at for a in actions if a.approval_id and not a.is_replay
-        ]
+        slow = {t.name: t.options.timeout_s for t in agent.tools if t.precondition_hook is not None}
+        recheck_s = sum(slow.get(action.tool, 0.0) for action in actions)
+        ends = [used[a.ordinal].expires_at for a in actions if a.approval_id and not a.is_replay]
         return self._signer.sign(
             Grant(
                 id=self._ids.new_id("gr"),
@@ -208,7 +220,7 @@ class Authoriser(Actor):
                 run_id=request.run_id,
                 step=request.step,
                 actions=actions,
-                expires_at=min([request.sent_at + self._times.grant_s, *used]),
+                expires_at=min([request.sent_at + self._times.grant_s + recheck_s, *ends]),
                 policy=self._policy.version,
             )
         )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import anyio
+from msgspec import structs
 
 from messages.agent import AgentSpec
 from messages.base import Message, Request
@@ -132,7 +133,7 @@ def _wider(talk: Conversation, agent: AgentSpec, request: Decide) -> NeedsReserv
 def _decided(answer: ModelAnswer, agent: AgentSpec, request: Decide) -> tuple[Usage, Amount]:
     """Reported usage and what is charged; what is not reported is charged at the reservation."""
     usage = answer.usage
-    if usage is None or min(usage.input_tokens, usage.output_tokens) < 0:
+    if usage is None or min(structs.astuple(usage)) < 0:
         return Usage(), request.reservation.most
     cost = agent.price.cost(usage) if agent.price else 0
     return usage, Amount(tokens=usage.tokens, cost_microusd=cost)

@@ -13,6 +13,7 @@ from typing import ClassVar, Generic, TypeVar, dataclass_transform, get_args
 
 import msgspec
 
+ReplyT = TypeVar("ReplyT")
 ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 Timestamp = float

@@ -15,7 +15,7 @@ _PREVIEW_CHARS = 4_000
 
 
 async def keep_if_large(
-    asking: Asking, tenant: str, payload: JsonValue
+    asking: Asking, tenant: str, payload: JsonValue, *, inline_bytes: int = INLINE_BYTES
 ) -> tuple[JsonValue, str | None]:
     """``payload`` itself; or a beginning of it and the name of the artifact that is whole.
 
@@ -23,7 +23,7 @@ async def keep_if_large(
         GiveUp, TreadleError: the ledger did not take it.
     """
     data = canonical(payload)
-    if len(data) <= INLINE_BYTES:
+    if len(data) <= inline_bytes:
         return payload, None
     ref = sha256_hex(data)
     parts = -(-len(data) // _PART_BYTES)

@@ -1,7 +1,7 @@
 """A real nats-server and connections to it, for every suite that needs one.
 
-A conftest imports the fixtures it wants by name. A server starts in about 40 ms, so each test gets its
-own, with nothing in it.
+A conftest imports the fixtures it wants by name. A server starts in about 40 ms, so each test gets
+its own, with nothing in it.
 """
 
 from collections.abc import AsyncGenerator

@@ -81,8 +81,15 @@ class Roles:
             *(actor.spec for actor in self.answering),
             self.notifier.spec,
             ChildSpec(name="gateway", run=self.gateway.run, drain=self.gateway.drain),
-            self.orchestrator.spec,
+            ChildSpec(
+                name="orchestrator", run=self._drive_when_ready, drain=self.orchestrator.drain
+            ),
         ]
+
+    async def _drive_when_ready(self) -> None:
+        """No run is taken before every role of this process can be asked."""
+        await self.ready()
+        await self.orchestrator.run()
 
     async def ready(self) -> None:
         """Return once every role can be asked."""
@@ -104,6 +111,7 @@ def assemble(parts: Parts) -> Roles:
         Authoriser(
             bus,
             parts.app.agents,
+            parts.agents,
             policy=parts.policy,
             groups=groups,
             signer=parts.signer,

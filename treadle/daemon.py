@@ -80,7 +80,7 @@ async def run_daemon(options: DaemonOptions) -> int:
     data_dir = options.data_dir.absolute()
     app, folder = await anyio.to_thread.run_sync(_load, options.app)
     settings, policy = await anyio.to_thread.run_sync(_configure, options, folder)
-    agents, models = models_of(app, settings, options.model)
+    agents, models = await anyio.to_thread.run_sync(models_of, app, settings, options.model)
     await anyio.to_thread.run_sync(partial(_make, data_dir))
     os.environ[DATA_DIR_VARIABLE] = str(data_dir)
     async with AsyncExitStack() as stack:

@@ -5,12 +5,14 @@ rows in dictionaries, and the model plays a script. Every decision, check, grant
 by the code that runs in production.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
+import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from messages import subjects
@@ -37,6 +39,10 @@ from runtime.tools.outcome import Called
 from runtime.tools.tool import Tool
 from runtime.tools.workers import Workers
 from treadle.assembly import Parts, assemble, models_of
+
+if TYPE_CHECKING:
+    from messages.agent import AgentSpec
+    from runtime.model.port import Model
 
 __all__ = ["Crash", "Run", "Script", "Turn", "View", "call", "finish", "run", "say", "turn"]
 
@@ -140,6 +146,8 @@ class _Stage:
         self._ids: Ids = MachineIds()
         self._ledger = MemoryLedger(self._clock.now)
         self._signer = Signer(bytes(32))
+        self._agents: Mapping[str, AgentSpec] = {}
+        self._models: Mapping[str, Model] = {}
         self._settings = Settings(runtime=Runtime(lease_s=0.4, due_s=0.1, grace_s=1.0))
 
     async def play(self, goal: str, inputs: dict[str, JsonValue]) -> Run:
@@ -149,8 +157,10 @@ class _Stage:
         return await self._live(None)
 
     async def _create(self, goal: str, inputs: dict[str, JsonValue]) -> None:
-        agents, _ = models_of(self._app, self._settings, scripted.NAME, script=self._script)
-        spec = agents[self._agent.name]
+        self._agents, self._models = await anyio.to_thread.run_sync(
+            partial(models_of, self._app, self._settings, scripted.NAME, script=self._script)
+        )
+        spec = self._agents[self._agent.name]
         events, summary = first_entry(
             spec,
             tenant=_TENANT,
@@ -187,7 +197,6 @@ class _Stage:
         return Run(await self._state())
 
     def _parts(self, bus: Bus, dying: "_Dying") -> Parts:
-        agents, models = models_of(self._app, self._settings, scripted.NAME, script=self._script)
         caller = _MortalCaller(
             dying, clock=self._clock, ids=self._ids, chance=machine_chance, workers=Workers()
         )
@@ -195,8 +204,8 @@ class _Stage:
             bus=bus,
             ledger=self._ledger,
             app=self._app,
-            agents=agents,
-            models=models,
+            agents=self._agents,
+            models=self._models,
             settings=self._settings,
             policy=self._policy,
             signer=self._signer,

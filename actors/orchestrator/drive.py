@@ -33,10 +33,10 @@ class Drive:
         """
         is_going = True
         while is_going:
-            if self.hand.is_draining:
-                await self.hand.let_go()
-                return
             try:
+                if self.hand.is_draining:
+                    await self.hand.let_go()
+                    return
                 is_going = await self.step()
             except Reloaded:
                 continue

@@ -13,9 +13,10 @@ from actors.orchestrator.hand import Hand
 from messages import events as e
 from messages import execution
 from messages.agent import ToolSpec
-from messages.errors import BusError, RemoteFailure, TreadleError
+from messages.errors import BusError, Busy, NoResponders, RemoteFailure, TreadleError
 from messages.parts import Problem
 from messages.state import CallState
+from runtime.artifacts import INLINE_BYTES, keep_if_large
 from runtime.loop import directives as d
 from runtime.loop.next import MAX_INTENTS
 
@@ -23,7 +24,11 @@ MAX_PARALLEL = 16
 """Calls of one turn that run at once."""
 CANCELLED_TEXT = "The run was cancelled before this ran."
 INTENTS_TEXT = "It could not be started in five tries."
-_READ_TRIES = 3
+TURN_BYTES = 384 * 1024
+"""Results of one turn that lie in the journal itself; an entry must fit the broker's limit."""
+_MIN_INLINE_BYTES = 4 * 1024
+_TRIES = 5
+"""Of asking an executor: of a write only while nobody has taken it."""
 
 
 def tool_of(hand: Hand, call: CallState) -> ToolSpec:
@@ -46,14 +51,32 @@ async def execute(hand: Hand, directive: d.Execute) -> bool:
 
     async def one(ordinal: int) -> None:
         async with limiter:
-            outcomes[ordinal] = await ask_executor(hand, hand.call(ordinal))
+            call = hand.call(ordinal)
+            if call.grant_expires_at > hand.pen.now():  # else it is authorised anew, or voided
+                outcomes[ordinal] = await ask_executor(hand, call)
 
     async with anyio.create_task_group() as tasks:
         for ordinal in ordinals:
             tasks.start_soon(one, ordinal)
-    for ordinal in ordinals:
-        observe(hand, ordinal, outcomes[ordinal])
+    for ordinal in sorted(outcomes):
+        observe(hand, ordinal, await _light(hand, outcomes[ordinal], len(outcomes)))
     return True
+
+
+async def _light(
+    hand: Hand, outcome: execution.Outcome | None, together: int
+) -> execution.Outcome | None:
+    """An outcome that leaves room for the others of its turn: they are one entry of the journal."""
+    evidence = outcome.evidence if outcome else None
+    if outcome is None or evidence is None or together <= 1 or evidence.ref is not None:
+        return outcome
+    payload, ref = await keep_if_large(
+        hand.asking,
+        hand.pen.state.tenant,
+        evidence.payload,
+        inline_bytes=min(INLINE_BYTES, max(_MIN_INLINE_BYTES, TURN_BYTES // together)),
+    )
+    return replace(outcome, evidence=replace(evidence, payload=payload, ref=ref))
 
 
 async def _intend(hand: Hand, ordinals: tuple[int, ...]) -> bool:
@@ -118,13 +141,18 @@ async def ask_executor(hand: Hand, call: CallState) -> execution.Outcome | None:
         now=hand.pen.now(),
     )
     problem: Problem | None = None
-    for attempt in range(1 if is_write else _READ_TRIES):
+    for attempt in range(_TRIES):
         if attempt:
             await hand.clock.sleep(0.1 * 2**attempt)
         try:
             return await hand.asking.bus.ask(request, deadline_s=deadline_of(hand.agent, call.tool))
+        except (NoResponders, Busy) as error:
+            # nobody took it, so asking again starts nothing twice
+            problem = Problem(code=error.code, message=error.message)
         except BusError as error:
             problem = Problem(code=error.code, message=error.message)
+            if is_write:
+                break
         except RemoteFailure as error:
             problem = Problem(code=error.remote_code, message=error.message)
             break

@@ -70,8 +70,7 @@ class Hand:
 
     async def suspend(self, directive: d.Suspend) -> bool:
         """Wait without a worker; the ledger keeps the run until a signal or ``until``."""
-        if self.pen.state.reservation is not None and not self.pen.may_use_reservation:
-            self.pen.lose_step("the run was suspended")
+        self._close_reservation("the run was suspended")
         self.pen.add(
             e.Suspended(status=directive.status, reason=directive.reason, until=directive.until)
         )
@@ -82,6 +81,9 @@ class Hand:
     async def finish(self, directive: d.Finish) -> bool:
         """End the run; its result is published by whoever is asked to (``Due``)."""
         signal = directive.signal
+        if self.pen.state.status.is_suspended:
+            self.pen.add(e.Resumed(why=directive.reason))  # what waits runs again before it ends
+        self._close_reservation("the run ended")
         self.pen.add(
             e.Finished(
                 status=directive.status,
@@ -96,6 +98,11 @@ class Hand:
         self.pen.name(self.pen.pending())
         await self.commit()
         return False
+
+    def _close_reservation(self, why: str) -> None:
+        """A reservation that was used and brought no decision is paid for."""
+        if self.pen.state.reservation is not None and not self.pen.may_use_reservation:
+            self.pen.lose_step(why)
 
     # ------------------------------------------------------------------ writing
     async def commit(self) -> None:

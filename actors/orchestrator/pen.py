@@ -102,6 +102,7 @@ class Pen:
             pause=last if last and last.kind == "pause" else None,
             is_resumed=last is not None and last.kind == "resume",
             is_held=self.is_held,
+            is_signalled=bool(self.signals),
             take_id=self.take_id,
         )
 
@@ -138,6 +139,10 @@ class Pen:
         """The newest entries, for actors that cache the journal."""
         return tuple(self._tail)
 
+    def forget_tail(self) -> None:
+        """The newest entries are too large to travel with a request; who needs them loads them."""
+        self._tail.clear()
+
     def take_written(self) -> list[Entry]:
         """What has become durable since the last call."""
         written, self._written = self._written, []
@@ -145,8 +150,8 @@ class Pen:
 
     @property
     def is_dirty(self) -> bool:
-        """Whether something is not durable yet."""
-        return bool(self._events or self._named)
+        """Whether something is not durable yet; a name alone is no entry and waits for one."""
+        return bool(self._events)
 
     @property
     def releases_cleanly(self) -> bool:
@@ -230,11 +235,12 @@ class Pen:
 
     def _without(self, keys: tuple[TakenKey, ...]) -> None:
         """Tell the buffer again, each call whose key is taken with its observation instead."""
-        taken = {key.key: key for key in keys}
+        taken = {(key.step, key.ordinal): key for key in keys}  # two calls may share a key
         events, self._events, self.state = self._events, [], self._base
         for event in events:
-            if isinstance(event, e.Intended) and event.key in taken:
-                self.add(_observation(self.state, event, taken[event.key]))
+            why = taken.get((event.step, event.ordinal)) if isinstance(event, e.Intended) else None
+            if isinstance(event, e.Intended) and why is not None:
+                self.add(_observation(self.state, event, why))
             else:
                 self.add(event)
 

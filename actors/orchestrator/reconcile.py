@@ -135,6 +135,8 @@ async def _replay(hand: Hand, call: CallState) -> bool:
         return await _undecidable(hand, call, "policy no longer allows the replay")
     intend(hand, replace(call, grant_id=grant.id))
     await hand.commit()
+    if hand.call(call.ordinal).phase != "intended":
+        return True  # it was settled in the meantime
     outcome = await ask_executor(hand, hand.call(call.ordinal))
     if outcome is not None and outcome.kind != "unknown":
         observe(hand, call.ordinal, outcome)

@@ -1,5 +1,7 @@
 """Step 3 of a hand: a reservation, then one inference, whatever becomes of it."""
 
+from msgspec.structs import replace
+
 from actors.orchestrator.hand import Hand
 from messages import events as e
 from messages.decision import Decide, Decision, ModelFailed, NeedsReservation
@@ -7,6 +9,7 @@ from messages.errors import BusError, Busy, NoResponders, RemoteFailure, TooLarg
 from messages.status import Reason, Status
 from runtime.loop import budget
 from runtime.loop import directives as d
+from runtime.loop.next import last_words
 
 _DECIDE_S = 600.0
 """The longest a model may think, retries included."""
@@ -34,6 +37,7 @@ async def decide(hand: Hand, directive: d.Decide) -> bool:
             pen.may_use_reservation = False
             pen.add(answer.decided)
         case NeedsReservation():
+            pen.may_use_reservation = True  # the model was not asked
             return await _widen(hand, answer)
         case ModelFailed():
             pen.lose_step(answer.message, charged=answer.charged)
@@ -64,7 +68,10 @@ async def _ask(hand: Hand) -> Decision | NeedsReservation | ModelFailed | None:
     try:
         with hand.thinking:
             answer = await hand.asking.bus.ask(request, deadline_s=_DECIDE_S)
-    except (NoResponders, Busy, TooLarge):
+    except TooLarge:
+        pen.may_use_reservation = True  # nothing was sent
+        pen.forget_tail()
+    except (NoResponders, Busy):
         # the planner never saw it: nothing was spent
         pen.may_use_reservation = True
         await hand.clock.sleep(0.2)
@@ -85,13 +92,9 @@ async def _widen(hand: Hand, needs: NeedsReservation) -> bool:
         return True
     wider = budget.widened(pen.state, reservation, needs.most, needs.output_tokens)
     if isinstance(wider, budget.Exhausted):
-        return await hand.finish(
-            d.Finish(
-                status=Status.BUDGET_EXHAUSTED,
-                reason=wider.reason,
-                why="the next request does not fit the budget",
-            )
-        )
+        unpaid = replace(pen.state, reservation=None)  # the open one is given back for the end
+        ending = last_words(unpaid, hand.agent, pen.moment(), wider.reason)
+        return await (decide(hand, ending) if isinstance(ending, d.Decide) else hand.finish(ending))
     pen.add(e.StepReserved(reservation=wider))
     await hand.commit()
     return True

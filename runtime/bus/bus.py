@@ -66,7 +66,7 @@ class WireBus:
         service = Service(
             self._desk, role, tool, handler, is_inline=is_inline, slots=slots, pending=pending
         )
-        async with self._directory.listed(service), service.serving():
+        async with service.serving(), self._directory.listed(service):
             yield service
 
     @property

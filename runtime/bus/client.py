@@ -5,18 +5,18 @@ wrong password, gives up reconnecting silently, dies for good when headers push 
 the limit, loses its reader when an error callback raises, and turns a missing right into a timeout.
 """
 
+import asyncio
 import os
 import platform
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import nats.errors
 from nats.aio.client import Client, Server
 from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription as NatsSubscription
 
 from messages.errors import NotAllowed, TooLarge, Unreachable
 from runtime.bus.bus import WireBus, open_bus
@@ -28,6 +28,9 @@ from runtime.bus.wire import OnMessage, Pace, Watchers, size_of
 from runtime.clock import Chance, Clock, Ids, MachineClock, MachineIds, machine_chance
 from runtime.log import Level, Line, log
 
+if TYPE_CHECKING:
+    from nats.aio.subscription import Subscription as NatsSubscription
+
 PING_S = 5
 PINGS = 2
 """A server that did not answer so many pings is gone."""
@@ -38,20 +41,26 @@ FLUSH_S = 10
 PENDING_BYTES = 64 * 1024 * 1024
 
 _DENIED = re.compile(r'permissions violation for (publish|subscription)[^"]*"([^"]+)"')
+_LOOK_S = 0.001
 _NO_HEADERS: Mapping[str, str] = {}
 
 
 class NatsWire(Watchers):
     """One NATS connection (``wire.Wire``)."""
 
-    def __init__(self, inbox: str, clock: Clock, chance: Chance, patience_s: float) -> None:
+    def __init__(
+        self, url: str, inbox: str, *, clock: Clock, chance: Chance, patience_s: float
+    ) -> None:
         super().__init__()
+        self._url = url
         self._inbox = inbox
         self._clock = clock
         self._chance = chance
         self._client = Client()
         self._patient_until = clock.monotonic() + patience_s
-        self._connecting: anyio.CancelScope | None = None
+        self._is_open = False
+        self._open: set[NatsInterest] = set()
+        self._flushes: set[asyncio.Future[None]] = set()
         self._is_leaving = False
         self._last_error: Exception | None = None
         self._denied_subjects: set[str] = set()
@@ -62,7 +71,7 @@ class NatsWire(Watchers):
 
     # ------------------------------------------------------------------ opening and closing
     async def open(
-        self, url: str, credentials: Callable[[], Credentials], name: str, deadline_s: float
+        self, credentials: Callable[[], Credentials], name: str, deadline_s: float
     ) -> None:
         """Connect.
 
@@ -70,35 +79,32 @@ class NatsWire(Watchers):
             NotAllowed: the server refuses user or password.
             Unreachable: no server within the deadline, or at once where nobody wants to wait.
         """
-        with anyio.CancelScope(deadline=anyio.current_time() + deadline_s) as scope:
-            self._connecting = scope
-            await self._client.connect(
-                url,
-                name=name,
-                user=lambda: credentials().user,
-                password=lambda: credentials().password,
-                inbox_prefix=self._inbox.encode(),
-                ping_interval=PING_S,
-                max_outstanding_pings=PINGS,
-                max_reconnect_attempts=-1,
-                reconnect_time_wait=RECONNECT_S,  # pyright: ignore[reportArgumentType] -- slept as it is; int by oversight
-                reconnect_to_server_handler=self._next_attempt,
-                skip_subject_validation=True,
-                error_cb=self._error,
-                disconnected_cb=self._disconnected,
-                reconnected_cb=self._reconnected,
-                closed_cb=self._closed,
-            )
-            self._connecting = None
-            self._up.set()
-            return
-        await self.close()
-        if "authorization violation" in str(self._last_error).lower():
-            raise NotAllowed(f"NATS at {url} refuses this user") from self._last_error
-        raise Unreachable(
-            f"no NATS server at {url}: {self._last_error or 'no answer'}",
-            hint="is the daemon running? treadle up starts one",
-        ) from self._last_error
+        try:
+            with anyio.fail_after(deadline_s):
+                await self._client.connect(
+                    self._url,
+                    name=name,
+                    user=lambda: credentials().user,
+                    password=lambda: credentials().password,
+                    inbox_prefix=self._inbox.encode(),
+                    ping_interval=PING_S,
+                    max_outstanding_pings=PINGS,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=RECONNECT_S,  # pyright: ignore[reportArgumentType] -- slept as it is
+                    reconnect_to_server_handler=self._next_attempt,
+                    skip_subject_validation=True,
+                    error_cb=self._error,
+                    disconnected_cb=self._disconnected,
+                    reconnected_cb=self._reconnected,
+                    closed_cb=self._closed,
+                )
+        except BaseException as error:
+            await self.close()
+            if isinstance(error, TimeoutError):
+                raise _no_server(self._url, self._last_error) from self._last_error
+            raise
+        self._is_open = True
+        self._up.set()
 
     async def close(self) -> None:
         """Send what waits, then disconnect."""
@@ -107,7 +113,11 @@ class NatsWire(Watchers):
             if self._client.is_connected:
                 with suppress(Unreachable):
                     await self.flush()
-            await self._client.close()
+            for interest in list(self._open):
+                # Where the connection is lost, close raises halfway and would leave their readers.
+                await interest.abandon()
+            with suppress(nats.errors.Error, OSError):
+                await self._client.close()
 
     def lost(self) -> Unreachable:
         """Why there is no connection any more."""
@@ -152,65 +162,92 @@ class NatsWire(Watchers):
         self, subject: str, on_message: OnMessage, *, queue: str = "", pending: int = 4096
     ) -> "NatsInterest":
         """See ``Wire``."""
-
-        async def heard(message: Msg) -> None:
-            await on_message(
-                Delivery(
-                    subject=message.subject,
-                    data=message.data,
-                    reply=message.reply,
-                    headers=message.headers or _NO_HEADERS,
-                )
-            )
-
+        interest = NatsInterest(self, self._client, on_message)
         try:
-            subscription = await self._client.subscribe(  # pyright: ignore[reportUnknownMemberType] -- a bare Future in its signature
+            interest.subscription = await self._client.subscribe(  # pyright: ignore[reportUnknownMemberType] -- a bare Future in its signature
                 subject,
                 queue=queue,
-                cb=heard,
+                cb=interest.heard,
                 pending_msgs_limit=pending,
                 pending_bytes_limit=PENDING_BYTES,
             )
         except nats.errors.Error as error:
             raise self.lost() from error
-        interest = NatsInterest(self, self._client, subscription)
-        await self.flush()
+        self._open.add(interest)
+        try:
+            await self._settle()
+        except BaseException:
+            await interest.abandon()
+            raise
         if subject.lower() in self._denied_subjects:
             self._denied_subjects.discard(subject.lower())
             await interest.close()
             raise NotAllowed(f"this NATS user may not subscribe to {subject} (queue {queue!r})")
         return interest
 
+    async def _settle(self) -> None:
+        """Flush, again after a reconnect: subscriptions are replayed then."""
+        with anyio.move_on_after(FLUSH_S):
+            while not self.closed.is_set():
+                with suppress(Unreachable):
+                    return await self.flush()
+        raise self.lost()
+
     async def flush(self) -> None:
-        """See ``Wire``."""
+        """See ``Wire``.
+
+        Not the library's flush: its PING overtakes what is still buffered, so that the answer
+        proves nothing, and a cancelled one ends the reader when its PONG comes.
+        """
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[None] = loop.create_future()
+        pong: asyncio.Future[Any] = loop.create_future()
+        pong.add_done_callback(lambda _: answered.done() or answered.set_result(None))
+        self._flushes.add(answered)
         try:
             with anyio.fail_after(FLUSH_S):
-                # nats-py's PING overtakes what it still buffers: the answer alone proves nothing.
-                pause_s = 0.0
-                while self._client.is_connected and self._client.pending_data_size > 0:
-                    await anyio.sleep(pause_s)
-                    pause_s = min(0.01, pause_s + 0.0002)
-                await self._client.flush(FLUSH_S)
+                await self.connected(FLUSH_S)
+                await self._until_buffer_is_empty()
+                await self._client._send_ping(pong)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]
+                await answered
         except (nats.errors.Error, OSError) as error:
             raise Unreachable(f"NATS does not answer: {error}") from error
+        finally:
+            self._flushes.discard(answered)
+
+    async def _until_buffer_is_empty(self) -> None:
+        pause_s = 0.0
+        while self._client.is_connected and self._client.pending_data_size > 0:
+            await anyio.sleep(pause_s)
+            pause_s = min(0.01, pause_s + 0.0002)
+
+    def forget(self, interest: "NatsInterest") -> None:
+        """It has ended."""
+        self._open.discard(interest)
 
     # ------------------------------------------------------------------ what nats-py calls
     async def _error(self, error: Exception) -> None:
-        """Take note. Raising here would end the reader and leave the connection deaf."""
+        """Take note. Once open, raising here would end the reader and leave the connection deaf."""
+        if not self._is_open:
+            self._give_up_connecting(error)
+            return
         try:
             self._note(error)
         except Exception as own:  # noqa: BLE001 -- see above
             log(Line.BUS_ERROR, Level.ERROR, error=type(own).__name__)
 
+    def _give_up_connecting(self, error: Exception) -> None:
+        """Raise out of the library's first connect, which would try for ever."""
+        self._last_error = error
+        if "authorization violation" in str(error).lower():
+            raise NotAllowed(f"NATS at {self._url} refuses this user") from error
+        if self._clock.monotonic() >= self._patient_until:
+            raise _no_server(self._url, error) from error
+
     def _note(self, error: Exception) -> None:
         self._last_error = error
         text = str(error)
         log(Line.BUS_ERROR, Level.WARNING, error=type(error).__name__, message=text)
-        is_refused = "authorization violation" in text.lower()
-        if self._connecting is not None:
-            if is_refused or self._clock.monotonic() >= self._patient_until:
-                self._connecting.cancel()
-            return
         denied = _DENIED.search(text)
         if denied is not None and denied[1] == "subscription":
             self._denied_subjects.add(denied[2])
@@ -225,6 +262,9 @@ class NatsWire(Watchers):
 
     async def _disconnected(self) -> None:
         self._up = anyio.Event()
+        for waiting in self._flushes:
+            if not waiting.done():
+                waiting.set_exception(Unreachable("the NATS connection was lost"))
         if not self._is_leaving:
             log(Line.BUS_DISCONNECTED, Level.WARNING, message=str(self._last_error))
 
@@ -244,24 +284,58 @@ class NatsWire(Watchers):
 class NatsInterest:
     """One subscription (``wire.Subscription``)."""
 
-    def __init__(self, wire: NatsWire, client: Client, subscription: NatsSubscription) -> None:
+    def __init__(self, wire: NatsWire, client: Client, on_message: OnMessage) -> None:
+        self.subscription: NatsSubscription | None = None
         self._wire = wire
         self._client = client
-        self._subscription = subscription
+        self._on_message = on_message
+        self._is_busy = False
+
+    async def heard(self, message: Msg) -> None:
+        """Called by nats-py's reader of this subscription, one message after the other."""
+        self._is_busy = True
+        try:
+            await self._on_message(
+                Delivery(
+                    subject=message.subject,
+                    data=message.data,
+                    reply=message.reply,
+                    headers=message.headers or _NO_HEADERS,
+                )
+            )
+        finally:
+            self._is_busy = False
 
     async def close(self) -> None:
         """See ``wire.Subscription``.
 
-        The library's own drain lets its PING overtake the UNSUB, and throws away what arrives then.
+        Not the library's drain, which loses what arrives while its PING overtakes the UNSUB.
         """
-        with suppress(nats.errors.Error, OSError, Unreachable):
-            with anyio.move_on_after(CLOSE_S):
-                sid: int = self._subscription._id  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-                await self._client._send_unsubscribe(sid)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-                await self._wire.flush()
-                await self._subscription.drain()
-                return
-            await self._subscription.unsubscribe()
+        subscription = self.subscription
+        if subscription is None:
+            return
+        with suppress(nats.errors.Error, OSError, Unreachable), anyio.move_on_after(CLOSE_S):
+            sid: int = subscription._id  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            await self._client._send_unsubscribe(sid)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            await self._wire.flush()
+            while subscription.pending_msgs or self._is_busy:  # noqa: ASYNC110 -- no event for it
+                await anyio.sleep(_LOOK_S)
+        await self.abandon()
+
+    async def abandon(self) -> None:
+        """End the reader, whatever waits."""
+        subscription, self.subscription = self.subscription, None
+        self._wire.forget(self)
+        if subscription is not None:
+            with suppress(nats.errors.Error, OSError):
+                await subscription.unsubscribe()
+
+
+def _no_server(url: str, error: Exception | None) -> Unreachable:
+    return Unreachable(
+        f"no NATS server at {url}: {error or 'no answer'}",
+        hint="is the daemon running? treadle up starts one",
+    )
 
 
 @asynccontextmanager
@@ -297,8 +371,9 @@ async def connect(  # noqa: PLR0913 -- all but two are settings with defaults
     clock = clock or MachineClock()
     asked = (lambda: credentials) if isinstance(credentials, Credentials) else credentials
     own_id = (ids or MachineIds()).new_id("conn")
-    wire = NatsWire(f"{asked().inbox_prefix}.{own_id}", clock, chance, patience_s)
-    await wire.open(url, asked, name, deadline_s)
+    inbox = f"{asked().inbox_prefix}.{own_id}"
+    wire = NatsWire(url, inbox, clock=clock, chance=chance, patience_s=patience_s)
+    await wire.open(asked, name, deadline_s)
     identity = Identity(name=name, id=own_id, host=platform.node(), pid=os.getpid())
     log(Line.BUS_CONNECTED, url=url, user=asked().user)
     try:

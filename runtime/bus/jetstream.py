@@ -19,8 +19,8 @@ _API = "$JS.API"
 _API_S = 5.0
 _PUBLISH_S = 2.0
 """How long one attempt waits for the acknowledgement; a disk that syncs may take its time."""
-_PUBLISH_TRIES = 5
-_PAUSE_S = 0.2
+_PUBLISH_TRIES = 4
+_PAUSE_S = 0.1
 _GONE = "404"
 
 
@@ -42,7 +42,7 @@ class JetStream:
                     subject, data, deadline_s=_PUBLISH_S, headers=headers
                 )
             except (DeadlineExceeded, NoResponders):
-                # Both also mean that a server restarts or a stream changes its leader.
+                # Both may also mean that a server restarts or that a stream changes its leader.
                 if attempt == _PUBLISH_TRIES:
                     raise
                 await self._clock.sleep(_PAUSE_S * attempt)

@@ -176,6 +176,8 @@ def daemon_rights(others: Iterable[str]) -> Rights:
     inboxes = tuple(f"{inbox_prefix(user)}.>" for user in (DAEMON, *others))
     union = union.plus(_inbox(DAEMON)).plus(Rights(publish=inboxes))
     own = tuple(s for s in union.subscribe if not _is_inbox_of(ROLES, s))
+    # it holds every role's rights already, so it may listen too: nats sub 'treadle.>'
+    own = (*own, f"{ROOT}.>")
     return Rights(publish=union.publish, subscribe=own, may_answer=False)
 
 

@@ -4,9 +4,10 @@ Inline handlers answer on the reader itself: no task, no queue. The others wait 
 for a slot; beyond it the asker hears Busy at once.
 """
 
-import math
+import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, cast
 
 import anyio
@@ -70,7 +71,8 @@ class Service:
         self._jobs: dict[str, Job] = {}
         self._workers = 0
         self._is_open = True
-        self._put, self._get = anyio.create_memory_object_stream[Job](math.inf)
+        self._queue: deque[Job] = deque()
+        self._resting: list[asyncio.Future[None]] = []
         self._subscription: Subscription | None = None
         self._something_ended = anyio.Event()
 
@@ -82,18 +84,17 @@ class Service:
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator["Service"]:
         """Serve while entered; see ``Bus.serve``."""
-        with self._put, self._get:
-            async with self._desk.controlled(self.role):
-                self._subscription = await self._desk.wire.subscribe(
-                    self.subject, self._on_request, queue=self.role
-                )
-                try:
-                    yield self
-                    await self.stop()
-                    await self.finish(self._desk.pace.grace_s)
-                finally:
-                    with anyio.move_on_after(_CLOSE_S, shield=True):
-                        await self._close()
+        async with self._desk.controlled(self.role):
+            self._subscription = await self._desk.wire.subscribe(
+                self.subject, self._on_request, queue=self.role
+            )
+            try:
+                yield self
+                await self.stop()
+                await self.finish(self._desk.pace.grace_s)
+            finally:
+                with anyio.move_on_after(_CLOSE_S, shield=True):
+                    await self._close()
 
     async def stop(self) -> None:
         """See ``port.Serving``."""
@@ -116,7 +117,8 @@ class Service:
         """Cancel what runs, and let no asker wait for an answer that will never come."""
         self._is_open = False
         await self.stop()
-        self._put.close()
+        while self._resting:
+            self._wake()
         for job in self._jobs.values():
             if job.scope is not None:
                 job.scope.cancel()
@@ -168,7 +170,7 @@ class Service:
         message = decode(delivery.data)
         if not isinstance(message, Request):
             raise WireError(f"{self.subject} was sent a {type(message).__name__}, not a request")
-        request = cast("Request[object]", message)
+        request: Request[object] = message
         if subjects.rpc(request) != delivery.subject:
             raise NotAllowed(f"a {type(request).__name__} was sent to {delivery.subject}")
         return request
@@ -183,23 +185,42 @@ class Service:
     def _accept(self, job: Job) -> None:
         self._desk.accept(job)
         self._jobs[job.reply] = job
-        self._put.send_nowait(job)
-        if self._workers < min(len(self._jobs), self._slots):
+        self._queue.append(job)
+        if self._resting:
+            self._wake()
+        elif self._workers < self._slots:
             self._workers += 1
             self._desk.tasks.start_soon(self._work, name=f"{self.subject} {self._workers}")
 
     async def _work(self) -> None:
         """One slot; made when it is first needed, kept for as long as the service."""
         try:
-            with suppress(anyio.ClosedResourceError):
-                async for job in self._get:
-                    if self._is_open and not job.is_ended:
-                        await self._run(job)
-                    if self._is_open or job.is_ended:
-                        self._end(job)
+            while self._is_open:
+                if not self._queue:
+                    await self._rest()
+                    continue
+                job = self._queue.popleft()
+                if not job.is_ended:
+                    await self._run(job)
+                if self._is_open or job.is_ended:
+                    self._end(job)
         finally:
             self._workers -= 1
             self._something_ended.set()
+
+    async def _rest(self) -> None:
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._resting.append(woken)
+        try:
+            await woken
+        finally:
+            if woken in self._resting:
+                self._resting.remove(woken)
+
+    def _wake(self) -> None:
+        woken = self._resting.pop()
+        if not woken.done():
+            woken.set_result(None)
 
     async def _run(self, job: Job) -> None:
         started = self._desk.clock.monotonic()

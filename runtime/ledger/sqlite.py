@@ -62,9 +62,16 @@ class SqliteLedger:
     @classmethod
     async def _open(cls, make: Callable[[], SqliteStore]) -> "SqliteLedger":
         made: list[SqliteStore] = []
+        failed: list[BaseException] = []
 
         def connect() -> sqlite3.Connection:
-            store = make()
+            try:
+                store = make()
+            except BaseException as error:  # noqa: BLE001 -- raised again below
+                # After a connector that raises, aiosqlite leaves its thread to end by itself, maybe
+                # after the event loop. So it gets something to close in good order.
+                failed.append(error)
+                return sqlite3.connect(":memory:")
             made.append(store)
             return store.connection
 
@@ -72,6 +79,10 @@ class SqliteLedger:
         # Shielded, so that a file that was opened and locked is also closed again.
         with anyio.CancelScope(shield=True):
             await connection
+            if failed:
+                await connection.close()
+        if failed:
+            raise failed[0]
         ledger = cls(connection, made[0])
         try:
             await anyio.lowlevel.checkpoint_if_cancelled()

@@ -14,10 +14,10 @@ from messages.status import Reason
 
 MIN_OUTPUT_TOKENS = 256
 """A step that could answer less than this is not worth its input."""
-STEP_OVERHEAD_BYTES = 512
+STEP_OVERHEAD_BYTES = 128
 """Roles, separators and notes that the provider's rendering adds per request."""
-FRAME_BYTES = 96
-ENVELOPE_BYTES = 640
+FRAME_BYTES = 64
+ENVELOPE_BYTES = 320
 """Provenance, marks and framing around a result; what is longer widens the reservation."""
 KEPT_SHARE = 10
 """One part in ten of tokens, money and seconds is kept back for the final turn."""
@@ -139,10 +139,11 @@ def final_reservation(state: LoopState, agent: AgentSpec, take_id: str) -> Reser
         return None
     rest = left(state)
     tokens = min(kept.most.tokens, rest.tokens)
-    output = tokens // 2
-    cost = cost_bound(agent, tokens - output, output)
-    is_paid = state.limits.max_cost_microusd is None or cost <= rest.cost_microusd
-    if output < MIN_OUTPUT_TOKENS or not is_paid:
+    output, cost = _final_size(agent, tokens)
+    while state.limits.max_cost_microusd is not None and cost > rest.cost_microusd and output > 0:
+        tokens //= 2  # as much as the money that is left buys
+        output, cost = _final_size(agent, tokens)
+    if output < MIN_OUTPUT_TOKENS:
         return None
     return Reservation(
         step=state.step_count,
@@ -151,6 +152,12 @@ def final_reservation(state: LoopState, agent: AgentSpec, take_id: str) -> Reser
         take_id=take_id,
         is_final=True,
     )
+
+
+def _final_size(agent: AgentSpec, tokens: int) -> tuple[int, int]:
+    """Output and cost of a final turn of so many tokens in all."""
+    output = min(agent.max_output_tokens, tokens // 2)
+    return output, cost_bound(agent, tokens - output, output)
 
 
 def widened(

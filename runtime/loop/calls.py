@@ -18,7 +18,7 @@ from messages.events import (
     Observed,
     Reconciled,
 )
-from messages.parts import Action, Problem, ResultKind
+from messages.parts import Action, Evidence, Problem, ResultKind
 from messages.state import (
     CallResult,
     CallState,
@@ -28,11 +28,14 @@ from messages.state import (
     ToolRecord,
     Turn,
 )
+from runtime.loop import budget, progress
 
 OPEN_PHASES = frozenset({"intended", "unknown"})
 """A write that may have started: nothing else happens before it is reconciled."""
 
 PERSON_DENIED = "PERSON_DENIED"
+_TURNED_DOWN = frozenset({"refused", "denied", "expired"})
+"""Ends of a well-formed call that is of no use to propose again and again."""
 
 
 def turn_of(state: LoopState) -> Turn:
@@ -129,23 +132,17 @@ def observe(state: LoopState, event: Observed) -> LoopState:
         state = change(state, event.ordinal, lambda c: replace(c, phase="unknown"))
         state = record(state, call, "unknown", None)
         return outstanding(state, event.ordinal, "unknown")
-    if event.evidence is not None:
-        state = replace(state, evidence=(*state.evidence, event.evidence))
     status: OutstandingStatus = "executed" if event.kind == "ok" else "dropped"
     state = outstanding(state, event.ordinal, status)
-    evidence_id = event.evidence.id if event.evidence else None
-    return end(state, event.ordinal, event.kind, problem=event.problem, evidence_id=evidence_id)
+    return end(state, event.ordinal, event.kind, problem=event.problem, evidence=event.evidence)
 
 
 def reconcile(state: LoopState, event: Reconciled) -> LoopState:
     """What became of an unknown write: it has its result, starts over, or stays unknown."""
     match event.finding:
         case "happened":
-            if event.evidence is not None:
-                state = replace(state, evidence=(*state.evidence, event.evidence))
             state = outstanding(state, event.ordinal, "executed")
-            evidence_id = event.evidence.id if event.evidence else None
-            return end(state, event.ordinal, "ok", evidence_id=evidence_id)
+            return end(state, event.ordinal, "ok", evidence=event.evidence)
         case "absent":
             state = change(
                 state, event.ordinal, lambda c: replace(c, phase="accepted", is_rechecked=False)
@@ -161,12 +158,20 @@ def end(
     kind: ResultKind,
     *,
     problem: Problem | None = None,
-    evidence_id: str | None = None,
+    evidence: Evidence | None = None,
 ) -> LoopState:
-    """A call is over."""
+    """A call is over: its result, what the model will be shown of it, and what was turned down."""
+    evidence_id = evidence.id if evidence else None
     result = CallResult(kind=kind, problem=problem, evidence_id=evidence_id)
     state = change(state, ordinal, lambda c: replace(c, phase="observed", result=result))
     call = call_of(state, ordinal)
+    shown = [evidence.payload, evidence.notes] if evidence else problem
+    state = replace(
+        state,
+        evidence=(*state.evidence, evidence) if evidence else state.evidence,
+        context_bytes=state.context_bytes + budget.result_bytes(shown),
+        seen=progress.turn_down(state.seen, call) if kind in _TURNED_DOWN else state.seen,
+    )
     if kind not in {"ok", "error"} and any(
         o.step == turn_of(state).step and o.ordinal == ordinal for o in state.outstanding
     ):

@@ -20,6 +20,8 @@ class Moment(Part, kw_only=True):
     """A resume came after the last pause."""
     is_held: bool = False
     """A hold is on the agent, the tenant or everything."""
+    is_signalled: bool = False
+    """Signals wait for an entry that names them."""
     take_id: str = ""
 
 

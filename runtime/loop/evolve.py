@@ -128,7 +128,7 @@ def evolve(state: LoopState, event: AnyEvent) -> LoopState:  # noqa: C901, PLR09
         case e.Judged():
             return _in_turn(state, is_judged=True)
         case e.CompletionRejected():
-            return _in_turn(state, problem=event.problem)
+            return _in_turn(_grown(state, event.problem), problem=event.problem)
         case e.Authorised():
             return calls.authorise(state, event)
         case e.Rechecked():
@@ -138,19 +138,17 @@ def evolve(state: LoopState, event: AnyEvent) -> LoopState:  # noqa: C901, PLR09
         case e.Observed():
             return _observed(state, event)
         case e.Reconciled():
-            return _reconciled(state, event)
+            return calls.reconcile(state, event)
         case e.ApprovalRequested():
             return calls.ask(replace(state, escalations=state.escalations + 1), event)
         case e.ApprovalResolved():
             return _resolved(state, event)
         case e.ApprovalExpired():
-            return calls.end(_grown(state, _EXPIRED), event.ordinal, "expired", problem=_EXPIRED)
+            return calls.end(state, event.ordinal, "expired", problem=_EXPIRED)
         case e.HumanAsked():
             return _human_asked(state, event)
         case e.HumanAnswered():
-            return replace(
-                state, question=None, answers=state.answers + 1, consecutive_errors=0, corrections=0
-            )
+            return _human_answered(state, event)
         case e.Suspended():
             return _suspended(state, event)
         case e.Resumed():
@@ -249,10 +247,7 @@ def _rejected(state: LoopState, event: e.ProposalRejected) -> LoopState:
     if event.ordinal is None:
         return _rejected_whole(state, event.problem)
     call = calls.call_of(state, event.ordinal)
-    name = progress.fingerprint(call)
-    rejections = {**state.seen.rejections, name: state.seen.rejections.get(name, 0) + 1}
-    state = replace(state, seen=replace(state.seen, rejections=rejections))
-    state = _grown(state, event.problem)
+    state = replace(state, seen=progress.turn_down(state.seen, call))
     return calls.end(state, event.ordinal, "rejected", problem=event.problem)
 
 
@@ -333,19 +328,12 @@ def _observed(state: LoopState, event: e.Observed) -> LoopState:
         )
         seen = progress.note(state.seen, progress.fingerprint(call), progress.payload_hash(payload))
         state = replace(state, seen=seen)
-    state = _grown(state, event.evidence.payload if event.evidence else event.problem)
     return calls.observe(state, event)
 
 
 def _grown(state: LoopState, shown: object) -> LoopState:
-    """The conversation grows by what the model will be shown of a result."""
+    """The conversation grows by what the model will be told."""
     return replace(state, context_bytes=state.context_bytes + budget.result_bytes(shown))
-
-
-def _reconciled(state: LoopState, event: e.Reconciled) -> LoopState:
-    if event.finding == "happened":
-        state = _grown(state, event.evidence.payload if event.evidence else None)
-    return calls.reconcile(state, event)
 
 
 def _resolved(state: LoopState, event: e.ApprovalResolved) -> LoopState:
@@ -353,7 +341,7 @@ def _resolved(state: LoopState, event: e.ApprovalResolved) -> LoopState:
         state = calls.change(state, event.ordinal, lambda c: replace(c, phase="approved"))
         return calls.outstanding(state, event.ordinal, "approved")
     problem = Problem(code=calls.PERSON_DENIED, message=f"{event.person} said no: {event.reason}")
-    return calls.end(_grown(state, problem), event.ordinal, "denied", problem=problem)
+    return calls.end(state, event.ordinal, "denied", problem=problem)
 
 
 def _human_asked(state: LoopState, event: e.HumanAsked) -> LoopState:
@@ -361,6 +349,16 @@ def _human_asked(state: LoopState, event: e.HumanAsked) -> LoopState:
         id=event.question_id, text=event.text, schema=event.schema, group=event.group
     )
     return replace(state, question=question, escalations=state.escalations + 1)
+
+
+def _human_answered(state: LoopState, event: e.HumanAnswered) -> LoopState:
+    return replace(
+        _grown(state, [event.person, event.answer]),
+        question=None,
+        answers=state.answers + 1,
+        consecutive_errors=0,
+        corrections=0,
+    )
 
 
 def _status(state: LoopState, new: Status, reason: str, until: float | None) -> LoopState:

@@ -146,6 +146,20 @@ def each_call_key(origin: str, step: int, ordinal: int, tool: str, arguments: Ar
     return f"call:{origin}:{step}.{ordinal}:{tool}:{digest(arguments)[:_HASH_SHOWN]}"
 
 
+def is_key_of(tool: ToolSpec, key: str | None, arguments: Arguments, *, ordinal: int) -> bool:
+    """Whether ``key`` can be the key of this call: what an authoriser checks before it signs.
+
+    A key that somebody made up would be a second effect of the same thing. Of an ``each_call`` key
+    the run of origin and the step are not checked, since each such call is its own effect anyway.
+    """
+    if tool.kind == "read":
+        return key is None
+    if tool.key is not None:
+        return key is not None and key == fill(tool.key, arguments)
+    ending = each_call_key("", 0, ordinal, tool.name, arguments).removeprefix("call::0")
+    return key is not None and key.startswith("call:") and key.endswith(ending)
+
+
 def key_of(
     tool: ToolSpec, arguments: Arguments, *, origin: str, step: int, ordinal: int
 ) -> str | Problem | None:

@@ -31,8 +31,6 @@ from runtime.loop.directives import (
     Validate,
 )
 
-GRANT_MARGIN_S = 3.0
-"""A grant that lives for less than this is asked for again before it is used."""
 MAX_EQUAL_REJECTIONS = 3
 MAX_INTENTS = 5
 """A call is intended at most this often (DESIGN.md section 6)."""
@@ -85,7 +83,11 @@ def _suspended(state: LoopState, now: Moment) -> Directive:
     if expired:
         return Record(events=(*expired, e.Resumed(why="approval expired")))
     why = _wakes(state, now)
-    return Record(events=(e.Resumed(why=why),)) if why else LetGo()
+    if why:
+        return Record(events=(e.Resumed(why=why),))
+    if now.is_signalled:  # what was said changes nothing: an entry names it and the wait goes on
+        return Suspend(status=state.status, reason=state.reason, until=state.until)
+    return LetGo()
 
 
 def _expired(state: LoopState, now: Moment) -> tuple[e.AnyEvent, ...]:
@@ -142,14 +144,14 @@ def _new_step(state: LoopState, agent: AgentSpec, now: Moment) -> Directive:
     if state.reservation is not None:
         return Decide()
     if state.exhausted:
-        return _last_words(state, agent, now, Reason(state.exhausted))
+        return last_words(state, agent, now, Reason(state.exhausted))
     fit = budget.next_reservation(state, agent, stretch_s=now.stretch_s, take_id=now.take_id)
     if isinstance(fit, budget.Exhausted):
-        return _last_words(state, agent, now, fit.reason)
+        return last_words(state, agent, now, fit.reason)
     return Decide(reserve=fit)
 
 
-def _last_words(state: LoopState, agent: AgentSpec, now: Moment, reason: Reason) -> Directive:
+def last_words(state: LoopState, agent: AgentSpec, now: Moment, reason: Reason) -> Decide | Finish:
     """A budget is gone: one tool-free final turn where it is still paid for, else the end."""
     if not reason.is_budget:
         return Finish(status=Status.FAILED, reason=reason)
@@ -190,8 +192,11 @@ def _phases(turn: Turn) -> dict[str, list[CallState]]:
 
 
 def _lapsed(by_phase: dict[str, list[CallState]], now: Moment) -> list[CallState]:
-    """Calls whose grant has run out, as after a crash: authority is asked for again."""
-    return [c for c in by_phase.get("allowed", []) if c.grant_expires_at < now.at + GRANT_MARGIN_S]
+    """Calls whose grant has run out, as after a crash: authority is asked for again.
+
+    Without a margin: the grant of an approval about to expire never lives longer than that.
+    """
+    return [c for c in by_phase.get("allowed", []) if c.grant_expires_at <= now.at]
 
 
 def _unchecked(by_phase: dict[str, list[CallState]], agent: AgentSpec) -> list[CallState]:
@@ -302,7 +307,9 @@ def _over_ceiling(state: LoopState, agent: AgentSpec) -> Directive | None:
         return Finish(status=Status.NO_PROGRESS, reason=Reason.REPEATED_ACTION)
     errors = agent.errors
     if state.corrections >= errors.max_corrections:
-        return _escalate(agent, "the model could not correct its proposals", Reason.BAD_OUTPUT)
+        is_cut = state.turn is not None and state.turn.proposal.kind == "cut"
+        reason = Reason.OUTPUT_LIMIT if is_cut else Reason.BAD_OUTPUT
+        return _escalate(agent, "the model could not correct its proposals", reason)
     if state.consecutive_errors >= errors.max_consecutive:
         return _escalate(agent, "tools failed several times in a row", Reason.TOO_MANY_ERRORS)
     if state.tool_errors >= errors.max_total:

@@ -5,6 +5,8 @@ Detection works on fingerprints, never on the model's prose. What was seen is fo
 graduated: the first flag of a kind warns the model, the same kind again stops the run.
 """
 
+from msgspec.structs import replace
+
 from messages.canon import digest
 from messages.checks import Assess, Flag, Sighting
 from messages.events.step import FlagKind
@@ -27,15 +29,19 @@ def note(seen: Seen, action: str, payload_hash: str) -> Seen:
     payloads = seen.payloads
     if payload_hash[:16] not in payloads:
         payloads = (*payloads, payload_hash[:16])
-    return Seen(
+    return replace(
+        seen,
         pairs={**seen.pairs, pair: seen.pairs.get(pair, 0) + 1},
         recent=(*seen.recent, pair)[-_WINDOW_CAP:],
         payloads=payloads,
-        fingerprint=seen.fingerprint,
-        stalled=seen.stalled,
-        flagged=seen.flagged,
-        rejections=seen.rejections,
     )
+
+
+def turn_down(seen: Seen, call: CallState) -> Seen:
+    """``seen`` after a call that was rejected or refused, once more."""
+    action = fingerprint(call)
+    times = seen.rejections.get(action, 0) + 1
+    return replace(seen, rejections={**seen.rejections, action: times})
 
 
 def payload_hash(payload: JsonValue) -> str:
@@ -80,10 +86,12 @@ def fingerprint(call: CallState) -> str:
 
 
 def assess(request: Assess) -> tuple[Flag, ...]:
-    """What stands out in the step that just ended.
+    """What stands out in the step that just ended; nothing in one that only polled.
 
     Source: seeds/a, ProgressMonitor; thresholds of CONTRACT.md section 3.
     """
+    if not request.sightings:
+        return ()
     flags = [flag for s in request.sightings if (flag := _repeat(request, s)) is not None]
     if flags:
         return tuple(flags)

@@ -14,12 +14,13 @@ _OPEN_ENDS: Final = frozenset(TERMINAL)
 LEGAL: Final[dict[Status, frozenset[Status]]] = {
     Status.QUEUED: frozenset({Status.RUNNING}) | SUSPENDED | _OPEN_ENDS,
     Status.RUNNING: SUSPENDED | _OPEN_ENDS,
-    # a suspended run first runs again; only a pause may replace one wait by another
-    Status.AWAITING_APPROVAL: frozenset({Status.RUNNING, Status.PAUSED}),
-    Status.AWAITING_HUMAN: frozenset({Status.RUNNING, Status.PAUSED}),
-    Status.AWAITING_CHILDREN: frozenset({Status.RUNNING, Status.PAUSED}),
-    Status.WAITING: frozenset({Status.RUNNING, Status.PAUSED}),
-    Status.PAUSED: frozenset({Status.RUNNING}),
+    # a suspended run first runs again; only a pause may replace one wait by another, and a wait
+    # goes on as it is when a signal changes nothing
+    Status.AWAITING_APPROVAL: frozenset({Status.RUNNING, Status.PAUSED, Status.AWAITING_APPROVAL}),
+    Status.AWAITING_HUMAN: frozenset({Status.RUNNING, Status.PAUSED, Status.AWAITING_HUMAN}),
+    Status.AWAITING_CHILDREN: frozenset({Status.RUNNING, Status.PAUSED, Status.AWAITING_CHILDREN}),
+    Status.WAITING: frozenset({Status.RUNNING, Status.PAUSED, Status.WAITING}),
+    Status.PAUSED: frozenset({Status.RUNNING, Status.PAUSED}),
 } | {status: frozenset[Status]() for status in TERMINAL}
 
 REASONS: Final[dict[Status, frozenset[Reason]]] = {

@@ -15,7 +15,7 @@ from messages.agent import AgentSpec
 from messages.base import Part
 from messages.canon import canonical
 from messages.ledger import Entry
-from messages.parts import Evidence, JsonValue, Problem, Reservation
+from messages.parts import Block, Evidence, JsonValue, Problem, Reservation
 from messages.state import CallResult, LoopState, Turn
 from runtime.loop.evolve import begin, evolve, seal
 from runtime.loop.strategies.loop import control_tools
@@ -29,10 +29,13 @@ _ENCODE = msgspec.json.Encoder().encode
 _ROLE_BYTES = 32
 _BLOCK_BYTES = 64
 """What a provider's own framing of a message and of a block may add, in tokens at most."""
+FINAL_OVERHEAD_BYTES = 256
+"""Roles and separators around the one message of the final turn."""
 _FINAL_TEXT = (
-    "You have reached a limit of this task. No tool can be called any more. Answer with what is"
+    "\n\nYou have reached a limit of this task. No tool can be called any more. Answer with what is"
     " already known and say explicitly what is missing."
 )
+_DONE = "\n\nDone: "
 
 
 class Conversation(Part, kw_only=True):
@@ -44,6 +47,8 @@ class Conversation(Part, kw_only=True):
     """Bytes of ``messages``: an upper bound of their tokens."""
     turns: int = 0
     """Decisions so far."""
+    answers: tuple[Sent, ...] = ()
+    """What people said during the open turn; the provider wants its results first."""
 
 
 def fold_conversation(conversation: Conversation | None, entry: Entry) -> Conversation:
@@ -74,19 +79,24 @@ def _told(conversation: Conversation, event: e.AnyEvent) -> Conversation:
     """One event: the state moves on, and where it ends a turn or speaks, so does the talk."""
     turn = conversation.state.turn
     if isinstance(event, e.StepReserved) and turn is not None:
-        conversation = _said(conversation, "user", _results(conversation.state, turn))
+        results = [*_results(conversation.state, turn), *conversation.answers]
+        conversation = replace(_said(conversation, "user", results), answers=())
     conversation = replace(conversation, state=evolve(conversation.state, event))
     match event:
-        case e.Decided() if event.content:
-            said = _said(conversation, "assistant", list(event.content))
-            return replace(said, turns=said.turns + 1)
         case e.Decided():
-            return replace(conversation, turns=conversation.turns + 1)
+            said = _said(conversation, "assistant", _sendable(event.content))
+            return replace(said, turns=said.turns + 1)
         case e.HumanAnswered():
-            answer = f"{event.person} answers: {_ENCODE(event.answer).decode()}"
-            return _said(conversation, "user", [_text(answer)])
+            answer = _text(f"{event.person} answers: {_ENCODE(event.answer).decode()}")
+            return replace(conversation, answers=(*conversation.answers, answer))
         case _:
             return conversation
+
+
+def _sendable(content: tuple[Block, ...]) -> list[Sent]:
+    """A turn as it may be sent back: no blank text, and not at all if it says nothing."""
+    blocks = [b for b in content if b.get("type") != "text" or str(b.get("text", "")).strip()]
+    return blocks if any(b.get("type") in {"text", "tool_use"} for b in blocks) else []
 
 
 def _said(conversation: Conversation, role: str, blocks: list[Sent]) -> Conversation:
@@ -197,14 +207,16 @@ def request_of(
     reservation: Reservation,
 ) -> ModelRequest:
     """What the model is sent for one step, or for the final turn."""
-    state = conversation.state
+    state, system = conversation.state, agent.instructions
     messages = conversation.messages
     if reservation.is_final:
         tools = ()
-        messages = _final_messages(state, reservation)
+        room = reservation.most.tokens - reservation.output_tokens - FINAL_OVERHEAD_BYTES
+        system = system if len(system.encode()) <= room // 2 else ""
+        messages = _final_messages(state, room - len(system.encode()))
     return ModelRequest(
         model=agent.model,
-        system=agent.instructions,
+        system=system,
         tools=tools,
         messages=messages,
         max_output_tokens=reservation.output_tokens,
@@ -220,10 +232,10 @@ def input_size(conversation: Conversation, agent: AgentSpec) -> int:
     return agent.prompt_bytes + conversation.size
 
 
-def _final_messages(state: LoopState, reservation: Reservation) -> tuple[Sent, ...]:
-    """A short rendering that fits what was kept back: the goal, what was done, newest evidence."""
-    room = (reservation.most.tokens - reservation.output_tokens) * 3 // 4
-    head = f"{state.goal[: room // 3]}\n\n{_FINAL_TEXT}\n\nDone: {what_was_done(state)}"
+def _final_messages(state: LoopState, room: int) -> tuple[Sent, ...]:
+    """A short rendering of at most ``room`` bytes: goal, what was done, newest evidence."""
+    part = max(room - len(_FINAL_TEXT) - len(_DONE), 0) // 2
+    head = f"{_cut(state.goal, part)}{_FINAL_TEXT}{_DONE}{_cut(what_was_done(state), part)}"
     room -= len(head.encode())
     lines: list[str] = []
     for item in reversed(state.evidence):
@@ -233,3 +245,8 @@ def _final_messages(state: LoopState, reservation: Reservation) -> tuple[Sent, .
         room -= len(line.encode())
         lines.append(line)
     return ({"role": "user", "content": [_text(head + "".join(reversed(lines)))]},)
+
+
+def _cut(text: str, most: int) -> str:
+    """The beginning of ``text`` in at most so many bytes, never half a character."""
+    return text.encode()[:most].decode(errors="ignore")

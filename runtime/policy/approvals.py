@@ -1,7 +1,9 @@
-"""Approvals: who may decide one, whether it still allows an action, and what is shown. Pure.
+"""Approvals: who may decide one, and whether it still allows an action. Pure.
 
 An approval is bound to the hash of tool, canonical arguments and key. It counts only if a person
 who is entitled to this size, and is not the requester, approved this very hash before it expired.
+That the first decision wins, and that it confirms the hash, is the ledger's
+(``runtime.ledger.rules``).
 """
 
 from collections.abc import Mapping
@@ -11,9 +13,6 @@ from messages.authority import Verdict
 from messages.base import Timestamp
 from messages.ledger import ApprovalRow
 from messages.parts import Action, Problem
-
-MIN_CONFIRMED_HEX = 12
-"""A person confirms at least the digits that people are shown."""
 
 
 class Group(Protocol):
@@ -62,43 +61,6 @@ def entitlement(
         return _problem("SIZE_UNKNOWN", why, hint="give ask() a size=")
     why = f"{group!r} may approve up to {entry.max_size}, this is {size}"
     return _problem("ABOVE_GROUP_LIMIT", why)
-
-
-def decision_problem(
-    row: ApprovalRow,
-    *,
-    person: str,
-    confirmed_hash: str,
-    groups: Groups | None,
-    now: Timestamp,
-) -> Problem | None:
-    """Why this person cannot decide this approval now; None if they can.
-
-    Args:
-        row: The approval.
-        person: By their own credential.
-        confirmed_hash: The action hash that they saw, at least 12 digits of it; empty: not given.
-        groups: Of treadle.toml; None: none are configured.
-        now: The ledger's clock.
-    """
-    if row.state != "pending":
-        return _problem("ALREADY_DECIDED", f"approval {row.id} is {row.state}")
-    if now >= row.expires_at:
-        return _problem("EXPIRED", f"approval {row.id} has expired")
-    if confirmed_hash and not confirms(confirmed_hash, row.action_hash):
-        return _problem(
-            "HASH_MISMATCH",
-            f"approval {row.id} is for another action than {confirmed_hash:.64}",
-            hint="look at it again: its arguments are not what you saw",
-        )
-    return entitlement(
-        person, requester=row.principal, group=row.group, size=row.size, groups=groups
-    )
-
-
-def confirms(confirmed: str, action_hash: str) -> bool:
-    """Whether what a person typed names this hash: at least 12 of its first digits."""
-    return len(confirmed) >= MIN_CONFIRMED_HEX and action_hash.startswith(confirmed.lower())
 
 
 def use_problem(  # noqa: PLR0913 -- one condition each, and all by name

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple, cast
 
 from messages.authority import Verdict
 from messages.base import Timestamp
+from messages.canon import action_hash, canonical
 from messages.errors import TreadleError
 from messages.parts import Action, Identity, Problem
+from runtime.loop.keys import is_key_of
 from runtime.tools.clean import MAX_MESSAGE, clean_text, error_text
 from runtime.tools.context import Policy, Request
 from runtime.tools.ruling import Ruling, allow, ask, deny
@@ -19,6 +21,7 @@ from runtime.tools.tool import Tool
 DEFAULT_GROUP = "approvers"
 """Who is asked where no rule names a group."""
 
+BAD_ACTION = "BAD_ACTION"
 SCOPE_MISSING = "SCOPE_MISSING"
 POLICY_DENIED = "POLICY_DENIED"
 RULE_FAILED = "RULE_FAILED"
@@ -59,8 +62,8 @@ def decide(
         now: The ledger's clock.
 
     Returns:
-        The strictest of: deny without the tool's scope; the tool's rule; ask for a write without
-        one; ask for a blind write.
+        The strictest of: deny for an action that the validator would not have made, or without
+        the tool's scope; the tool's rule; ask for a write without one; ask for a blind write.
     """
     request = Request(
         policy=policy,
@@ -69,9 +72,10 @@ def decide(
         scopes=identity.scopes,
         now=now,
     )
-    scope = _scope(tool, identity)
-    opinions = [scope] if scope is not None else [_default(tool), _rule(tool, action, request)]
-    strictest = _strictest(opinions)
+    refusal = _unsound(tool, action) or _scope(tool, identity)
+    if refusal is not None:
+        return Judged(_verdict(action, refusal))
+    strictest = _strictest([_default(tool), _rule(tool, action, request)])
     return Judged(_verdict(action, strictest), tuple(request.read))
 
 
@@ -82,6 +86,21 @@ def _strictest(opinions: Iterable[Opinion]) -> Opinion:
         if _RANK[opinion.ruling.decision] >= _RANK[result.ruling.decision]:
             result = opinion
     return result
+
+
+def _unsound(tool: Tool[..., Any], action: Action) -> Opinion | None:
+    """Refuse what did not come from the validator: an action reaches us over the bus."""
+    decoded = tool.decode(action.arguments)
+    if isinstance(decoded, Problem):
+        return Opinion("action", deny(f"arguments: {decoded.message}"), BAD_ACTION)
+    is_sound = (
+        action.tool == tool.name
+        and canonical(decoded.canonical) == canonical(action.arguments)
+        and is_key_of(tool.spec(), action.key, action.arguments, ordinal=action.ordinal)
+        and action.action_hash == action_hash(action.tool, action.arguments, action.key)
+    )
+    why = "its arguments, key or hash are not what the validator makes of it"
+    return None if is_sound else Opinion("action", deny(why), BAD_ACTION)
 
 
 def _scope(tool: Tool[..., Any], identity: Identity) -> Opinion | None:

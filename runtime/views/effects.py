@@ -90,7 +90,13 @@ def _lines(
     journal: Iterable[Placed[AnyEvent]], kind: type[EventT], is_wanted: Callable[[EventT], bool]
 ) -> list[View]:
     found = _of_kind(journal, kind)
-    return [event_line(entry, event) for entry, event in found if is_wanted(event)]
+    return [_line(entry, event) for entry, event in found if is_wanted(event)]
+
+
+def _line(entry: Entry, event: AnyEvent) -> View:
+    """A link of the chain: the event's line without what the chain has said already."""
+    line = event_line(entry, event)
+    return {name: value for name, value in line.items() if name not in {"v", "run_id"}}
 
 
 def _action(row: EffectRow, journal: Iterable[Placed[AnyEvent]]) -> Action | None:
@@ -109,8 +115,7 @@ def _decision(row: EffectRow, journal: Iterable[Placed[AnyEvent]]) -> View | Non
         if event.step == row.step:
             calls = [block for block in event.content if block.get("type") == "tool_use"]
             proposal = calls[row.ordinal] if row.ordinal < len(calls) else None
-            line = event_line(entry, event)
-            return {**line, "request_id": event.request_id, "proposal": proposal}
+            return {**_line(entry, event), "request_id": event.request_id, "proposal": proposal}
     return None
 
 
@@ -170,7 +175,7 @@ def _requested(approval: ApprovalRow) -> Timestamp:
 def _lines_of_approval(place: tuple[int, int], journal: list[Placed[AnyEvent]]) -> list[View]:
     kinds = (ApprovalRequested, ApprovalResolved, ApprovalExpired)
     return [
-        event_line(entry, event)
+        _line(entry, event)
         for entry, event in journal
         if isinstance(event, kinds) and (event.step, event.ordinal) == place
     ]

@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,29 +22,21 @@ GOAL = "It was charged twice."
 
 
 @contextmanager
-def running(*options: str, cwd: Path, app: str = APP) -> Generator[subprocess.Popen[str]]:
+def running(*options: str, cwd: Path, app: str = APP) -> Generator[subprocess.Popen[bytes]]:
     """``treadle up`` until the block ends; ready when entered, stopped in order when left."""
-    daemon = subprocess.Popen(
-        [TREADLE, "up", "--app", app, "--model", "scripted", *options],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert daemon.stderr is not None
-    said: list[str] = []
+    said = cwd / "daemon.stderr"  # a pipe that nobody reads would fill and stop the daemon
+    line = [TREADLE, "up", "--app", app, "--model", "scripted", *options]
+    with said.open("wb") as stderr:
+        daemon = subprocess.Popen(line, cwd=cwd, stdin=subprocess.DEVNULL, stderr=stderr)
     try:
-        for line in daemon.stderr:
-            said.append(line)
-            if line.startswith("ready "):
-                break
-        else:
-            pytest.fail("the daemon did not start:\n" + "".join(said))
+        while not re.search(r"^ready nats://\S+", said.read_text(), re.MULTILINE):
+            assert daemon.poll() is None, said.read_text()
+            time.sleep(0.02)
         yield daemon
     finally:
         daemon.send_signal(signal.SIGTERM)
-        _, rest = daemon.communicate(timeout=40)
-    assert daemon.returncode == 0, "".join(said) + rest
+        daemon.wait(timeout=40)
+    assert daemon.returncode == 0, said.read_text()
 
 
 class Command(Protocol):
@@ -209,12 +203,12 @@ def test_wait_gives_up_after_its_timeout(tmp_path: Path) -> None:
 def test_ctrl_c_leaves_the_run_alone(tmp_path: Path) -> None:
     with running("--paused", cwd=tmp_path):
         line = [TREADLE, "submit", "refund", GOAL, "--wait", "-v"]
-        waiting = subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-        assert waiting.stderr is not None
-        while "run_created" not in waiting.stderr.readline():
-            assert waiting.poll() is None
-        os.kill(waiting.pid, signal.SIGINT)
-        _, rest = waiting.communicate(timeout=20)
+        with subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as waiting:
+            assert waiting.stderr is not None
+            while "run_created" not in waiting.stderr.readline():
+                assert waiting.poll() is None
+            os.kill(waiting.pid, signal.SIGINT)
+            _, rest = waiting.communicate(timeout=20)
         assert waiting.returncode == 130
         assert "go on" in rest
         assert len(treadle("ls", "-o", "name", cwd=tmp_path).out.split()) == 1

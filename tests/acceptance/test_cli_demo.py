@@ -1,9 +1,14 @@
 import json
+import os
+import pty
+import shutil
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cli_process import Done, treadle
+from tests.acceptance.cli_process import TREADLE, Done, treadle
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -82,3 +87,54 @@ def test_the_demo_touches_no_folder_that_it_did_not_make(tmp_path: Path) -> None
 
 def test_the_demo_is_embedded(tmp_path: Path) -> None:
     assert run_demo("--nats", "nats://127.0.0.1:4222", cwd=tmp_path).code == 2
+
+
+def at_a_terminal(answer: str, *, cwd: Path) -> tuple[int, str]:
+    """Run the demo with somebody at a terminal who answers its one question."""
+    ours, theirs = pty.openpty()
+    demo = subprocess.Popen([TREADLE, "demo"], cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    while b"[y/N]" not in seen:
+        seen += os.read(ours, 4096)
+    os.write(ours, answer.encode() + b"\n")
+    try:
+        while part := os.read(ours, 4096):
+            seen += part
+    except OSError:  # the terminal of a process that has ended
+        pass
+    os.close(ours)
+    return demo.wait(60), seen.decode()
+
+
+def test_at_a_terminal_the_demo_asks(tmp_path: Path) -> None:
+    code, seen = at_a_terminal("y", cwd=tmp_path)
+    assert code == 0, seen
+    shown, _, _ = seen.partition("[y/N]")
+    for part in ("issue_refund", "amount_inr", "2000", "refund.auto_inr = 1000"):
+        assert part in shown
+    assert len(effects(tmp_path / ".treadle" / "demo")) == 2
+
+
+def test_a_no_refunds_nothing(tmp_path: Path) -> None:
+    code, seen = at_a_terminal("n", cwd=tmp_path)
+    assert code == 1, seen
+    assert effects(tmp_path / ".treadle" / "demo") == []
+
+
+def test_the_demo_leaves_no_process_behind(tmp_path: Path) -> None:
+    place = tmp_path / "mine"
+    assert run_demo("--data-dir", str(place), cwd=tmp_path).code == 0
+    assert [line for line in command_lines() if str(place) in line] == []
+
+
+def command_lines() -> list[str]:
+    """What runs on this machine; not every image has ps, not every system /proc."""
+    if (ps := shutil.which("ps")) is not None:
+        done = subprocess.run([ps, "-eo", "args"], capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+    lines: list[str] = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended since
+            lines.append(file.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return lines

@@ -115,7 +115,7 @@ def intended(
         key=key,
         action_hash=action,
         grant_id=grant,
-        effect=cast("str", effect),  # pyright: ignore[reportArgumentType] -- checked above
+        effect=effect,  # pyright: ignore[reportArgumentType] -- checked above
         settle_after_s=w,
     )
 
@@ -155,7 +155,7 @@ def observed(kind: str = "ok", *, step: int = 1, ordinal: int = 0) -> Observed:
     return Observed(
         step=step,
         ordinal=ordinal,
-        kind=cast("str", kind),  # pyright: ignore[reportArgumentType] -- each test's own word
+        kind=kind,  # pyright: ignore[reportArgumentType] -- each test's own word
         evidence=evidence() if kind == "ok" else None,
     )
 

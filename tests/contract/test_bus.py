@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import cast
 
 import anyio
+import anyio.abc
+import anyio.lowlevel
 import msgspec
 import pytest
 
@@ -31,7 +33,7 @@ from messages.execution import Finding, Reconcile
 from messages.ledger import Done, Fetch, Fetched, Missing, Renew
 from messages.parts import Action
 from runtime.bus.bus import WireBus
-from runtime.bus.port import Delivery, TaskDelivery, Work
+from runtime.bus.port import MAX_TRIES, Delivery, TaskDelivery, Work
 from runtime.bus.server import EmbeddedServer
 from tests.contract.bus_network import Network, over_memory, over_nats
 
@@ -480,7 +482,7 @@ async def test_a_reply_that_the_request_does_not_name_is_an_error(
         tasks.start_soon(answer)
         with pytest.raises(RemoteFailure) as caught:
             await bus.ask(RENEW)
-    assert caught.value.remote_code == "WIRE"
+        assert caught.value.remote_code == "WIRE"
 
 
 # ---------------------------------------------------------------------------------- size
@@ -554,15 +556,14 @@ async def test_a_server_that_leaves_answers_everybody_who_waits(
         except Busy as error:
             codes.append(error.code)
 
-    async with anyio.create_task_group() as tasks:
-        async with peer.serve("checkpointer", gate, slots=1):
-            tasks.start_soon(one)
-            await within(gate.entered)
-            tasks.start_soon(one)
-            while bus.open_asks < 2:
-                await anyio.lowlevel.checkpoint()
-            with pytest.raises(DeadlineExceeded):
-                await bus.ask(RENEW, deadline_s=0.05)  # goes after the second: it has arrived
+    async with anyio.create_task_group() as tasks, peer.serve("checkpointer", gate, slots=1):
+        tasks.start_soon(one)
+        await within(gate.entered)
+        tasks.start_soon(one)
+        while bus.open_asks < 2:
+            await anyio.lowlevel.checkpoint()
+        with pytest.raises(DeadlineExceeded):
+            await bus.ask(RENEW, deadline_s=0.05)  # goes after the second: it has arrived
     assert sorted(codes) == ["BUSY", "STOPPED"]
     assert gate.cancelled.is_set()
 
@@ -671,6 +672,18 @@ async def test_a_task_is_kept_until_it_is_acknowledged(
         await dropped.drop("malformed")
         await submitter.publish_durable(TASK, b"three", message_id="3")
         assert (await next_task(tasks)).data == b"three"
+
+
+async def test_how_often_a_task_was_delivered_is_told_beyond_the_limit(
+    bus: WireBus, submitter: WireBus
+) -> None:
+    await bus.prepare_streams(["refund"])
+    await submitter.publish_durable(TASK, b"poison", message_id="1")
+    async with bus.consume(subjects.TASKS_STREAM, "gateway") as tasks:
+        for delivery in range(1, MAX_TRIES + 2):
+            task = await next_task(tasks)
+            assert task.deliveries == delivery
+            await task.retry(0.0)
 
 
 async def test_what_nobody_took_is_given_back_at_once(

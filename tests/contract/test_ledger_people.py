@@ -263,9 +263,7 @@ async def test_child_end_txn_a_childs_finish_tells_its_parent(desk: Desk) -> Non
     parent, child = await family(desk)
     await parent.suspend(Status.AWAITING_CHILDREN)
     ended = child.entry(finished(Status.FAILED, Reason.MAX_STEPS), status=Status.FAILED)
-    summary = replace(
-        ended.summary, usage=Usage(input_tokens=7), cost_microusd=5, step_count=3
-    )
+    summary = replace(ended.summary, usage=Usage(input_tokens=7), cost_microusd=5, step_count=3)
     is_a(await desk.ask(replace(ended, summary=summary)), Committed)
     (signal,) = (await desk.loaded("r1")).signals
     assert (signal.kind, signal.child_run, signal.child_status) == ("child", "c1", Status.FAILED)

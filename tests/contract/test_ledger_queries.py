@@ -6,6 +6,7 @@ from messages.canon import sha256_hex
 from messages.events import Resumed
 from messages.ledger import (
     Done,
+    Entry,
     Fetch,
     Fetched,
     Keep,
@@ -33,7 +34,8 @@ async def test_a_long_journal_comes_in_pages_that_lose_nothing(desk: Desk) -> No
     hand = await desk.hand()
     for number in range(7):
         await hand.append(Resumed(why=str(number) * (PAGE_BYTES // 3)))
-    entries, after, pages = [], -1, 0
+    entries: list[Entry] = []
+    after, pages = -1, 0
     while True:
         page = is_a(await desk.ask(Load(tenant=TENANT, run_id="r1", after=after)), Loaded)
         entries += page.entries

@@ -13,7 +13,7 @@ from actors.checkpointer import Checkpointer
 from actors.gateway import Gateway
 from messages import subjects
 from messages.events import AnyEvent
-from messages.ledger import Append, Committed, Load, Loaded, Take, Taken
+from messages.ledger import Append, Committed, Entry, Load, Loaded, Take, Taken
 from messages.state import LoopState
 from runtime.bus.bus import WireBus
 from runtime.bus.memory import Hub, connect
@@ -107,10 +107,15 @@ class World:
         return state.version
 
     async def loaded(self, run_id: str) -> Loaded:
-        """The run as the ledger has it."""
-        read = await self._one(Load(tenant="default", run_id=run_id))
-        assert isinstance(read, Loaded), read
-        return read
+        """The run as the ledger has it, with its whole journal."""
+        entries: list[Entry] = []
+        while True:
+            after = entries[-1].version if entries else -1
+            read = await self._one(Load(tenant="default", run_id=run_id, after=after))
+            assert isinstance(read, Loaded), read
+            entries.extend(read.entries)
+            if not read.is_partial:
+                return replace(read, entries=tuple(entries))
 
     async def _one(self, operation: Any) -> Any:
         [answer] = await self.ledger.apply([operation])

@@ -124,12 +124,13 @@ async def test_tasks_wait_while_the_ledger_is_away_and_are_not_tried_again(
     monkeypatch.setattr("actors.gateway.tasks.FIRST_PAUSE_S", 0.01)
     async with world(has_ledger=False) as here, here.bus.subscribe(REPLY_TO) as replies:
         await here.publish_task(task(run_id="r-1", reply_to=REPLY_TO))
+        stored = here.hub.shelf.tasks[1]
         await anyio.sleep(0.1)
-        assert here.hub.shelf.tasks[1].deliveries == 1
         await here.start_ledger()
         with anyio.fail_after(PATIENCE_S):
             reply = msgspec.json.decode((await replies.receive()).data)
         assert reply == {"v": 1, "run_id": "r-1", "existing": False}
+        assert stored.deliveries == 1
         assert here.hub.shelf.dead == []
 
 
@@ -199,3 +200,23 @@ async def test_a_drain_takes_nothing_new_and_lets_what_is_under_way_finish(
         assert msgspec.json.decode(replies.receive_nowait().data)["run_id"] == "r-1"
         assert [stored.data for stored in here.hub.shelf.tasks.values()] == [task(run_id="r-2")]
         assert subjects.dead("default", "tasks", "1") not in here.hub.shelf.latest
+        with anyio.fail_after(PATIENCE_S):
+            await here.gateway.run()  # a restart while the process stops takes nothing either
+        assert len(here.hub.shelf.tasks) == 1
+
+
+async def test_a_task_that_waits_for_the_ledger_is_given_back_when_the_process_stops(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("actors.gateway.tasks.FIRST_PAUSE_S", 0.01)
+    async with world(has_ledger=False) as here:
+        assert here.gateway is not None
+        await here.publish_task(task(run_id="r-1"))
+        stored = here.hub.shelf.tasks[1]
+        while stored.deliveries == 0:
+            await here.hub.shelf.change()
+        await here.gateway.drain(Phase.STOP_TAKING)
+        with anyio.fail_after(PATIENCE_S):
+            await here.gateway.drain(Phase.FINISH)
+        assert stored.deliveries == 1
+        assert list(here.hub.shelf.tasks.values()) == [stored]

@@ -70,6 +70,18 @@ def test_the_delay_after_holds_back_the_answer_only(service: Service) -> None:
         assert answer.result()[0] == 201
 
 
+def test_a_delay_can_be_for_the_next_requests_only(service: Service) -> None:
+    service.control(path="POST /refunds", delay_before_s=60, delay_after_s=60, delay_times=0)
+    assert service.refund()[0] == 201
+    service.control(path="POST /refunds", delay_before_s=0.3, delay_after_s=0, delay_times=1)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(service.refund, "slow")
+        until(lambda: service.ask("GET", "/stats")[1]["keys"].get("slow"))
+        service.refund("quick")
+        slow.result()
+    assert [effect["key"] for effect in effects(service.folder)] == [KEY, "quick", "slow"]
+
+
 def test_a_downstream_without_keys_does_it_again(service: Service) -> None:
     service.control(honour_keys=False)
     assert service.refund()[0] == 201

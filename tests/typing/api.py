@@ -94,9 +94,7 @@ def search_policy(ctx: Ctx[Shop], query: str, limit: int = 3) -> list[str]:
     source="refunds-service",
     replay_for=timedelta(days=30),
 )
-async def issue_refund(
-    ctx: Ctx[Shop], order_id: str, payment_id: str, amount_inr: int
-) -> Refund:
+async def issue_refund(ctx: Ctx[Shop], order_id: str, payment_id: str, amount_inr: int) -> Refund:
     """Refund one captured payment in full."""
     return await ctx.deps.refund(payment_id, amount_inr, key=ctx.idempotency_key)
 

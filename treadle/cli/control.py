@@ -1,6 +1,6 @@
 """Control: cancel one run or many; the ledger of side effects."""
 
-from typing import cast
+from typing import Final, cast
 
 import click
 
@@ -17,13 +17,16 @@ from treadle.cli.format import (
     facts,
     note,
     plain,
-    short_json,
     table,
 )
 from treadle.cli.inspect import runs_text
 from treadle.cli.options import Options, command, current_options, room
+from treadle.cli.people import approval_text
 
-_MOST = 1000
+_UNSAID: Final = frozenset({"v", "run_id", "kind", "step", "ordinal"})
+"""Fields of a link that its place says already."""
+
+_MOST: Final = 1000
 """The most runs that one bulk command touches."""
 
 
@@ -137,21 +140,42 @@ def _effects_text(rows: list[Row], options: Options) -> str:
 
 
 def _effect_text(effect: Row, options: Options) -> str:
-    """The chain in its order: first what is known at once, then one line per link."""
-    pairs: list[tuple[str, str]] = []
-    for name, value in effect.items():
-        if name == "v":
-            continue
-        if isinstance(value, list):
-            pairs += [(plain(name), _link_text(item)) for item in cast("list[object]", value)]
-        elif value is not None:
-            pairs.append((plain(name), _link_text(value)))
-    return facts(pairs, options)
+    """The chain in its order, one line per link, and what the approver saw."""
+    record = as_mapping(effect.get("record"))
+    links = [
+        *_link(effect, "decision"),
+        *_link(effect, "validation"),
+        *_link(effect, "authorisation"),
+        *_link(effect, "approval_events"),
+        *_link(effect, "recheck"),
+        *_link(effect, "intent"),
+        *_link(effect, "execution"),
+        *(line for name in ("observed", "reconciled", "verified") for line in _link(record, name)),
+        *_link(record, "evidence"),
+        *_link(record, "problem"),
+    ]
+    flag = "  needs a person" if effect.get("is_flagged") else ""
+    head = [
+        ("key", plain(effect["key"])),
+        ("state", f"{plain(effect['state'])}{flag}"),
+        ("run", f"{plain(effect['run_id'])}  step {plain(effect.get('step', '-'))}"),
+        ("tool", f"{plain(effect['tool'])}  {plain(effect.get('effect', ''))}".rstrip()),
+    ]
+    approval = as_mapping(effect.get("approval"))
+    seen = f"\n\nWhat the approver saw:\n{approval_text(approval, options)}" if approval else ""
+    return facts([*head, *links], options) + seen
 
 
-def _link_text(value: object) -> str:
-    pairs = as_mapping(value)
-    if not pairs:
-        return plain(value)
-    words = [f"{name}={short_json(inner)}" for name, inner in pairs.items() if inner is not None]
-    return clipped(plain(" ".join(words)), 400)
+def _link(chain: Row, name: str) -> list[tuple[str, str]]:
+    """The lines of one link; a link may have happened several times."""
+    value: object = chain.get(name)
+    items = cast("list[object]", value) if isinstance(value, list) else [value]
+    return [(name, _link_text(as_mapping(item))) for item in items if item]
+
+
+def _link_text(link: Row) -> str:
+    said = {
+        name: value for name, value in link.items() if name not in _UNSAID and value is not None
+    }
+    words = [f"{plain(name)}={plain(value)}" for name, value in said.items()]
+    return clipped(" ".join(words), 400)

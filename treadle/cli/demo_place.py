@@ -32,7 +32,7 @@ def fresh_place(place: Path) -> Path | None:
         AlreadyRunning: a daemon runs on it.
     """
     moved = None
-    if place.exists() and any(place.iterdir()):
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
         if not (place / _MARKER).is_file():
             raise UsageError(
                 f"{place} is not empty and was not made by a demo",
@@ -69,7 +69,7 @@ class DaemonProcess:
         """Args: place: the data directory; app: ``MODULE:APP``; model: None: the agents' own."""
         self.log = place / "daemon.log"
         self._place = place
-        self._command = [sys.executable, "-m", "treadle.cli.main", "up", "--app", app]
+        self._command = [sys.executable, "-P", "-m", "treadle.cli.main", "up", "--app", app]
         self._command += ["--data-dir", str(place)]
         self._command += ["--model", model] if model else []
 

@@ -113,6 +113,9 @@ def describe(error: BaseException) -> Failure:
         case KeyboardInterrupt() | click.Abort():
             text = "interrupted; runs that were submitted go on"
             return Failure("INTERRUPTED", text, "", is_retryable=False, exit_code=INTERRUPTED)
+        case OSError():
+            text = str(error)
+            return Failure("IO", text, "", is_retryable=False, exit_code=FAILED)
         case _:
             return _unexpected(error)
 

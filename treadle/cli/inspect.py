@@ -1,6 +1,7 @@
 """Reading commands: ls, show, watch. They ask the daemon, or the data directory when none runs."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -34,31 +35,18 @@ from treadle.cli.progress import event_text, follow
     "--since", type=parse.Duration(), metavar="D", help="Only runs created in the last D."
 )
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
-def ls(
-    *,
-    status: str | None,
-    agent: str | None,
-    tenant: str | None,
-    pairs: tuple[str, ...],
-    since: float | None,
-    limit: int,
-) -> None:
+def ls(*, tenant: str | None, pairs: tuple[str, ...], status: str | None, **query: Any) -> None:
     """List runs, open ones by default."""
     options = current_options()
     labels = parse.labels(pairs)
 
     async def ask() -> session.Reply:
         async with session.reading(options, tenant) as (reader, _):
-            return await reader.list(
-                status=status.upper() if status else None,
-                agent=agent,
-                labels=labels,
-                since=since,
-                limit=limit,
-            )
+            wanted = status.upper() if status else None
+            return await reader.list(status=wanted, labels=labels, **query)
 
     reply = session.run_async(ask)
-    runs = [run for run in reply["runs"] if tenant is None or run.get("tenant") == tenant]
+    runs = [run for run in reply["runs"] if tenant in {None, run.get("tenant")}]
     emit(
         options,
         {**reply, "runs": runs},

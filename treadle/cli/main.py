@@ -8,6 +8,7 @@ shape of an error and the exit codes.
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any, Final, NamedTuple, cast
 
 import click
@@ -108,6 +109,8 @@ def run(arguments: Sequence[str], **extra: Any) -> int:
         result: object = cli.main(
             list(arguments), prog_name="treadle", standalone_mode=False, **extra
         )
+    except SystemExit as left:  # click leaves so where nobody reads its output any more
+        return left.code if isinstance(left.code, int) else 1
     except BaseException as error:  # noqa: BLE001 -- the end of the line: every error becomes a code
         return report(error, arguments)
     return result if isinstance(result, int) else 0
@@ -115,6 +118,8 @@ def run(arguments: Sequence[str], **extra: Any) -> int:
 
 def main() -> None:
     """The console script."""
+    if isinstance(sys.stdout, TextIOWrapper):  # a terminal that knows no arrow gets an escape
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 

@@ -126,9 +126,11 @@ def approval_text(approval: Row, options: Options) -> str:
     """Everything that is decided over, one fact a line; nothing is shortened."""
     package = as_mapping(approval.get("package"))
     action, asked = as_mapping(package.get("action")), as_mapping(package.get("requested"))
-    until = left(approval["expires_at"], MachineClock().now())
+    state = plain(approval.get("state", ""))
+    if state == "pending":
+        state = f"{state}, {left(approval['expires_at'], MachineClock().now())}"
     pairs = [
-        ("Approval", f"{plain(approval['id'])}  {plain(approval.get('state', ''))}, {until}"),
+        ("Approval", f"{plain(approval['id'])}  {state}".rstrip()),
         ("Run", f"{plain(approval['run_id'])}  {plain(approval['agent'])}"),
         ("Goal", plain(asked.get("goal") or "")),
         ("Tool", f"{plain(approval['tool'])}  {plain(action.get('does') or '')}".rstrip()),
@@ -140,7 +142,7 @@ def approval_text(approval: Row, options: Options) -> str:
         *_limit_lines(as_mapping(package.get("decision"))),
         ("Group", _group_text(approval)),
         *_next_lines(as_mapping(package.get("next"))),
-        ("Decided", plain(short_json(approval["decision"])) if approval.get("decision") else ""),
+        ("Decided", _decision_text(as_mapping(approval.get("decision")))),
     ]
     return facts(pairs, options)
 
@@ -149,6 +151,11 @@ def _argument_lines(action: Row) -> list[tuple[str, str]]:
     """The arguments as they will run, value by value."""
     arguments = as_mapping(action.get("arguments"))
     return [(f"  {plain(name)}", plain(short_json(value))) for name, value in arguments.items()]
+
+
+def _decision_text(decision: Row) -> str:
+    said = [f"{plain(name)}={plain(value)}" for name, value in decision.items() if value]
+    return " ".join(said)
 
 
 def _next_lines(following: Row) -> list[tuple[str, str]]:

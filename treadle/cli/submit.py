@@ -63,25 +63,17 @@ def submit(  # noqa: PLR0913 -- click passes one argument per option
     inputs: tuple[str, ...],
     file: TextIO | None,
     run_id: str | None,
-    max_steps: int | None,
-    max_tokens: int | None,
-    max_usd: str | None,
-    max_seconds: float | None,
     labels: tuple[str, ...],
     is_waiting: bool,
     timeout: float | None,
+    **limits: Any,
 ) -> int:
     """Submit a task to AGENT; print the run id.
 
     The same run id again is the same run: it is printed with "existing". With --wait the exit code
-    says how the run ended.
+    says how the run ended: 0 SUCCEEDED, 6 it waits for a person, 5 otherwise; of several runs the
+    highest.
     """
-    limits = {
-        "max_steps": max_steps,
-        "max_tokens": max_tokens,
-        "max_usd": max_usd,
-        "max_seconds": max_seconds,
-    }
     shared: dict[str, Any] = {
         "agent": agent,
         "goal": goal,
@@ -144,7 +136,7 @@ def _submit_all(
 ) -> int:
     async def work() -> list[Row]:
         async with session.connect(options, session.SUBMITTER) as api:
-            replies = [await _submit_one(api, task, options) for task in tasks]
+            replies = await _submit_each(api, tasks, options, is_told=is_waiting)
             if not is_waiting:
                 return replies
             runs = await _wait_all(api, replies, options, timeout_s)
@@ -155,7 +147,24 @@ def _submit_all(
     return max((exit_code_of(row) for row in rows), default=0) if is_waiting else 0
 
 
-async def _submit_one(api: session.Api, task: Wanted, options: Options) -> Row:
+async def _submit_each(
+    api: session.Api, tasks: Sequence[Wanted], options: Options, *, is_told: bool
+) -> list[Row]:
+    """In order; the first refusal ends it, and stderr says how far it came."""
+    replies: list[Row] = []
+    for task in tasks:
+        try:
+            replies.append(await _submit_one(api, task))
+        except TreadleError:
+            if len(tasks) > 1:
+                note(options, f"{len(replies)} of {len(tasks)} tasks were submitted")
+            raise
+        if is_told:
+            note(options, f"submitted {_text(replies[-1])}")
+    return replies
+
+
+async def _submit_one(api: session.Api, task: Wanted) -> Row:
     try:
         reply = await api.submit(
             task.agent,
@@ -169,11 +178,6 @@ async def _submit_one(api: session.Api, task: Wanted, options: Options) -> Row:
         # It may have been accepted: the id makes a second try safe.
         error.hint = error.hint or f"try again with --run-id {task.run_id}"
         raise
-    except TreadleError:
-        note(options, f"refused: {task.run_id}")
-        raise
-    existing = "  existing" if reply["existing"] else ""
-    note(options, f"submitted {plain(reply['run_id'])}{existing}")
     return {"run_id": reply["run_id"], "existing": reply["existing"]}
 
 

@@ -16,8 +16,9 @@ from messages.errors import DeadlineExceeded, NoResponders, Unreachable, UsageEr
 from messages.parts import JsonValue
 from messages.status import Status
 from messages.task import Result, TaskLimits
-from runtime.bus.bus import WireBus, lone_errors
+from runtime.bus.bus import WireBus
 from runtime.bus.client import connect
+from runtime.bus.tasks import lone_errors
 from treadle.client.connection import Place, find, principal_of
 from treadle.client.failures import error_of
 from treadle.client.feed import EventFeed
@@ -119,10 +120,7 @@ class Client:
         since: float | None = None,
         limit: int = 50,
     ) -> Reply:
-        """``{v, runs}``, newest first; open ones unless a terminal status is asked for.
-
-        ``since`` is in seconds back from now.
-        """
+        """``{v, runs}``, newest first; open ones without a status; ``since`` seconds back."""
         body = api.ListRuns(
             status=status, agent=agent, labels=dict(labels or {}), since=since, limit=limit
         )

@@ -113,9 +113,7 @@ def void(t: Tables, op: Void, now: float) -> Voided | Started | Happened | Elsew
     if row.state == "done":
         return Happened(evidence=row.evidence)
     if row.claims:
-        return Started(
-            first_claim_at=row.claims[0].at, last_claim_at=row.claims[-1].at, now=now
-        )
+        return Started(first_claim_at=row.claims[0].at, last_claim_at=row.claims[-1].at, now=now)
     if row.state != "intended":
         return Started(first_claim_at=row.updated_at, last_claim_at=row.updated_at, now=now)
     if row.grant_id != op.grant_id:

@@ -100,7 +100,7 @@ class RunTables(Statements):
 
     def entries(self, tenant: str, run_id: str, after: int, upto: int) -> Iterable[StoredEntry]:
         rows = self.each(
-            "SELECT version, hash, body FROM journal WHERE tenant = ? AND run_id = ? "
+            "SELECT version, hash, CAST(body AS BLOB) FROM journal WHERE tenant = ? AND run_id = ? "
             "AND version > ? AND version <= ? ORDER BY version",
             (tenant, run_id, after, upto),
         )

@@ -356,6 +356,16 @@ def test_a_chain_of_another_step_takes_nothing_from_this_one() -> None:
     assert view["approval"] is None
 
 
+def test_a_chain_shows_the_approval_of_its_own_call_the_newest_where_it_was_asked_twice() -> None:
+    mine = journals.approval()
+    expired = replace(mine, id="apr-old", requested_at=T0 + 1, state="expired")
+    elsewhere = replace(mine, id="apr-other", step=1, requested_at=T0 + 99)
+    other_action = replace(mine, id="apr-hash", action_hash="00" * 32, requested_at=T0 + 99)
+    rows = [expired, mine, elsewhere, other_action]
+    view = effect_chain(journals.effect(), journals.journal(), rows)
+    assert view["approval"]["id"] == "apr-5521"
+
+
 def test_an_effect_line() -> None:
     view = effect_row(journals.effect())
     assert (view["key"], view["state"], view["claims"]) == (KEY, "done", 1)

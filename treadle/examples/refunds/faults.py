@@ -14,6 +14,7 @@ _ENV_PREFIX: Final = "PAYMENTS_"
 _RANGES: Final = {
     "delay_before_s": (0, 3600),
     "delay_after_s": (0, 3600),
+    "delay_times": (-1, 1_000_000),
     "lose_reply": (0, 1_000_000),
     "error": (0, 1_000_000),
     "error_status": (400, 599),
@@ -41,6 +42,8 @@ class Faults:
     delay_before_s: float = 0.0
     #: Do the effect, wait this long, then answer.
     delay_after_s: float = 0.0
+    #: So many next requests are delayed; -1 is every one.
+    delay_times: int = -1
     #: So many next requests are carried out and then closed without an answer.
     lose_reply: int = 0
     #: So many next requests are answered with ``error_status`` and not carried out.
@@ -53,6 +56,21 @@ class Faults:
     def fits(self, method: str, path: str) -> bool:
         """Whether a request obeys these settings."""
         return path.startswith(self.path) or f"{method} {path}".startswith(self.path)
+
+    def split(self) -> tuple["Faults", "Faults"]:
+        """What one request suffers, and what is left for the ones after it."""
+        is_error = self.error > 0
+        is_lost = self.lose_reply > 0 and not is_error
+        now = replace(self, error=int(is_error), lose_reply=int(is_lost))
+        if self.delay_times == 0:
+            now = replace(now, delay_before_s=0.0, delay_after_s=0.0)
+        left = replace(
+            self,
+            error=self.error - is_error,
+            lose_reply=self.lose_reply - is_lost,
+            delay_times=self.delay_times - (self.delay_times > 0),
+        )
+        return now, left
 
 
 @final
@@ -106,12 +124,9 @@ class FaultBoard:
             if not fitting:
                 return Faults()
             found = max(fitting, key=lambda faults: len(faults.path))
-            if found.error:
-                self._by_path[found.path] = replace(found, error=found.error - 1)
-                return replace(found, error=1, lose_reply=0)
-            if found.lose_reply:
-                self._by_path[found.path] = replace(found, lose_reply=found.lose_reply - 1)
-            return replace(found, lose_reply=min(found.lose_reply, 1))
+            now, left = found.split()
+            self._by_path[found.path] = left
+            return now
 
     def show(self) -> list[dict[str, object]]:
         """All settings, with what is left of the counted ones."""

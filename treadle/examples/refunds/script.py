@@ -45,10 +45,10 @@ def _decide(view: View, order_id: str, order: Mapping[str, Any]) -> Turn:
                 order_id=order_id,
                 payment_id=payment["payment_id"],
                 amount_inr=payment["amount_inr"],
-                usage=(2700, 85),
+                usage=(2500, 85),
             )
         case 4:
-            return call("get_refund_status", order_id=order_id, usage=(3050, 60))
+            return call("get_refund_status", order_id=order_id, usage=(2640, 60))
         case _:
             return _close(view, order_id)
 
@@ -57,7 +57,7 @@ def _close(view: View, order_id: str) -> Turn:
     """Tell the customer and finish, if the records show a refund; else say that there is none."""
     status = view.result("get_refund_status")
     if status is None or not status["refunds"]:
-        return call("give_up", why=f"order {order_id} has no refund to report", usage=(3300, 50))
+        return call("give_up", why=f"order {order_id} has no refund to report", usage=(2750, 50))
     made = status["refunds"][-1]
     if view.result("notify_customer") is None:
         text = (
@@ -69,9 +69,9 @@ def _close(view: View, order_id: str) -> Turn:
             order_id=order_id,
             template="refund-created",
             text=text,
-            usage=(3300, 120),
+            usage=(2690, 120),
         )
-    return finish(_outcome(order_id, made), usage=(3600, 110))
+    return finish(_outcome(order_id, made), usage=(2850, 110))
 
 
 def _known(view: View, order_id: str) -> str:

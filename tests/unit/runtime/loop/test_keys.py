@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from messages.agent import ToolSpec
 from messages.canon import sha256_hex
 from messages.parts import Problem
-from runtime.loop.keys import BadTemplate, each_call_key, fill, key_of, parse_template
+from runtime.loop.keys import BadTemplate, each_call_key, fill, is_key_of, key_of, parse_template
 
 TEMPLATE = "refund:order-{order_id}:{payment_id}:v1"
 CLEAN = string.ascii_letters + string.digits + "._@+-"
@@ -22,7 +22,8 @@ def test_parts_fill_their_places() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "part"), [(0, "0"), (-5, "-5"), (True, "true"), (False, "false"), ("x" * 128, "x" * 128)]
+    ("value", "part"),
+    [(0, "0"), (-5, "-5"), (True, "true"), (False, "false"), ("x" * 128, "x" * 128)],
 )
 def test_scalars_are_parts(value: Any, part: str) -> None:
     assert fill("k:{x}", {"x": value}) == f"k:{part}"
@@ -126,7 +127,8 @@ def test_each_call_is_the_same_when_replayed_and_only_then() -> None:
         (*base[:3], "post", base[4]),
         (*base[:4], {"a": 1, "b": 3}),
     ]
-    assert each_call_key(*base) == each_call_key(*base[:4], {"b": 2, "a": 1})
+    again: tuple[Any, ...] = (*base[:4], {"b": 2, "a": 1})
+    assert each_call_key(*base) == each_call_key(*again)
     assert len({each_call_key(*each) for each in [base, *others]}) == 6
 
 
@@ -140,3 +142,23 @@ def test_the_key_of_a_call() -> None:
     assert isinstance(key_of(spec(kind="write", key="k:{x}"), {"x": ":"}, **where), Problem)
     each = key_of(spec(kind="write", is_each_call=True), {"x": "1"}, **where)
     assert each == each_call_key("run-1", 1, 0, "t", {"x": "1"})
+
+
+def test_a_key_that_was_made_up_is_noticed() -> None:
+    def spec(**options: Any) -> ToolSpec:
+        return ToolSpec(name="t", description="", parameters={}, **options)
+
+    arguments = {"x": "1"}
+    each = each_call_key("run-1", 7, 2, "t", arguments)
+    for tool, key, is_right in [
+        (spec(kind="read"), None, True),
+        (spec(kind="read"), "k:1", False),
+        (spec(kind="write", key="k:{x}"), "k:1", True),
+        (spec(kind="write", key="k:{x}"), "k:2", False),
+        (spec(kind="write", key="k:{x}"), None, False),
+        (spec(kind="write", is_each_call=True), each, True),
+        (spec(kind="write", is_each_call=True), each.replace(".2:", ".3:"), False),
+        (spec(kind="write", is_each_call=True), each[:-1], False),
+        (spec(kind="write", is_each_call=True), None, False),
+    ]:
+        assert is_key_of(tool, key, arguments, ordinal=2) is is_right

@@ -35,7 +35,9 @@ GRANT = SIGNER.sign(
         step=4,
         actions=(
             ACTION,
-            GrantedAction(ordinal=1, tool="notify", action_hash="b" * 64, key="n:1", is_replay=True),
+            GrantedAction(
+                ordinal=1, tool="notify", action_hash="b" * 64, key="n:1", is_replay=True
+            ),
             GrantedAction(ordinal=2, tool="issue_refund", action_hash="c" * 64, purpose="recheck"),
             GrantedAction(ordinal=3, tool="issue_refund", action_hash="d" * 64, purpose="lookup"),
         ),
@@ -103,7 +105,12 @@ def test_another_use_is_refused(use: dict[str, Any], reason: str) -> None:
 
 @pytest.mark.parametrize(
     ("ordinal", "letter", "key", "purpose"),
-    [(2, "c", None, "execute"), (2, "c", None, "lookup"), (3, "d", None, "execute"), (3, "d", None, "recheck")],
+    [
+        (2, "c", None, "execute"),
+        (2, "c", None, "lookup"),
+        (3, "d", None, "execute"),
+        (3, "d", None, "recheck"),
+    ],
 )
 def test_a_smaller_purpose_allows_nothing_larger(
     ordinal: int, letter: str, key: None, purpose: str
@@ -200,7 +207,10 @@ def test_every_flipped_bit_is_refused() -> None:
         assert grant != GRANT
         tried += 1
         action = grant.action(0) or ACTION
-        for use in ({}, {"tool": action.tool, "action_hash": action.action_hash, "key": action.key}):
+        for use in (
+            {},
+            {"tool": action.tool, "action_hash": action.action_hash, "key": action.key},
+        ):
             with pytest.raises(BadGrant):
                 verify(grant, tenant=grant.tenant, run_id=grant.run_id, step=grant.step, **use)
     assert tried > 1000

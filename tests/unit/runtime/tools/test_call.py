@@ -34,11 +34,11 @@ def returns() -> Refund:
 
 
 def returns_nothing() -> None:
-    return None
+    """Return nothing."""
 
 
-def returns_a_lock() -> Any:
-    return threading.Lock()
+def returns_an_object() -> Any:
+    return object()
 
 
 def returns_too_much() -> str:
@@ -60,7 +60,7 @@ CASES: list[tuple[str, Callable[[], Any], str, str, str]] = [
     # what the tool does, for a read, for a write, code of the problem
     ("returns", returns, "ok", "ok", ""),
     ("returns None", returns_nothing, "ok", "ok", ""),
-    ("returns what cannot be kept", returns_a_lock, "error", "ok", "UNENCODABLE"),
+    ("returns what cannot be kept", returns_an_object, "error", "ok", "UNENCODABLE"),
     ("returns too much", returns_too_much, "error", "ok", "RESULT_TOO_LARGE"),
     ("Transient", raises(Transient("busy", hint="later")), "error", "error", "TRANSIENT"),
     ("Correctable", raises(Correctable("no such payment")), "error", "error", "CORRECTABLE"),
@@ -69,7 +69,13 @@ CASES: list[tuple[str, Callable[[], Any], str, str, str]] = [
     ("a subclass of both", raises(Misleading("?")), "error", "unknown", "TRANSIENT"),
     ("a bug", raises(KeyError("x")), "error", "unknown", "TOOL_FAILED"),
     ("a timeout of its own", raises(TimeoutError()), "error", "unknown", "TOOL_FAILED"),
-    ("a group of Transient", raises(ExceptionGroup("", [Transient()])), "error", "unknown", "TOOL_FAILED"),
+    (
+        "a group of Transient",
+        raises(ExceptionGroup("", [Transient()])),
+        "error",
+        "unknown",
+        "TOOL_FAILED",
+    ),
     ("StopIteration", raises(StopIteration(1)), "error", "unknown", "TOOL_FAILED"),
     ("exit", exits, "error", "unknown", "TOOL_FAILED"),
 ]
@@ -97,9 +103,10 @@ def make(kind: str, body: Callable[[], Any], *, is_async: bool, timeout_s: float
             return body()
 
         function = act_sync
-    if kind == "read":
-        return read(timeout_s=timeout_s)(function)
-    return write(key="k:{n}", timeout_s=timeout_s)(function)
+    declare: Any = read(timeout_s=timeout_s)
+    if kind == "write":
+        declare = write(key="k:{n}", timeout_s=timeout_s)
+    return declare(function)
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "thread"])
@@ -182,8 +189,11 @@ async def test_cancelling_the_caller_cancels_the_tool(caller: Caller) -> None:
         finally:
             seen.append("cancelled")
 
+    async def call() -> None:
+        await caller.call(hang, CTX, {"n": 1})
+
     async with anyio.create_task_group() as group:
-        group.start_soon(caller.call, hang, CTX, {"n": 1})
+        group.start_soon(call)
         while not seen:
             await anyio.lowlevel.checkpoint()
         group.cancel_scope.cancel()
@@ -244,7 +254,11 @@ async def test_a_read_is_tried_again_after_transient_and_nothing_else() -> None:
     (called,) = results
     assert (called.kind, called.value) == ("ok", "done")
     assert [each.request_id for each in called.attempts] == ["req-1", "req-2", "req-3"]
-    assert [each.error and each.error.message for each in called.attempts] == ["try 1", "try 2", None]
+    assert [each.error and each.error.message for each in called.attempts] == [
+        "try 1",
+        "try 2",
+        None,
+    ]
     assert called.request_id == "req-3"
     assert called.duration_s == pytest.approx(0.3)
 
@@ -319,7 +333,9 @@ def hooked(precondition: Any = None, lookup: Any = None) -> Any:
         (raises(KeyError("x")), None, "TOOL_FAILED"),
     ],
 )
-async def test_preconditions(body: Any, unmet: str | None, code: str | None, caller: Caller) -> None:
+async def test_preconditions(
+    body: Any, unmet: str | None, code: str | None, caller: Caller
+) -> None:
     verdict = await caller.precondition(hooked(precondition=body), CTX, {"n": 1})
     assert verdict.unmet == unmet
     assert (verdict.problem and verdict.problem.code) == code
@@ -329,7 +345,7 @@ async def test_preconditions(body: Any, unmet: str | None, code: str | None, cal
     ("body", "kind", "is_there"),
     [
         (returns, "ok", True),
-        (returns_a_lock, "ok", True),
+        (returns_an_object, "ok", True),
         (returns_nothing, "ok", False),
         (raises(Unknown("cannot tell")), "unknown", False),
         (raises(Transient("busy")), "unknown", False),

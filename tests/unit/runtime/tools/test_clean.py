@@ -1,7 +1,7 @@
 """The cleaning point: a table of hostile values, and the law that cleaned values round-trip."""
 
 import dataclasses
-import datetime
+import datetime as dt
 import decimal
 import enum
 import types
@@ -30,7 +30,7 @@ class Struct(msgspec.Struct, rename="camel"):
 
 @dataclasses.dataclass
 class Data:
-    when: datetime.date
+    when: dt.date
 
 
 class Point(NamedTuple):
@@ -44,6 +44,10 @@ class Level(enum.IntEnum):
 
 class Word(str):
     __slots__ = ()
+
+
+def kind_of(value: object) -> str:
+    return type(value).__name__
 
 
 TABLE: list[tuple[Any, Any, tuple[str, ...]]] = [
@@ -72,17 +76,21 @@ TABLE: list[tuple[Any, Any, tuple[str, ...]]] = [
     ({1: "x", None: 0, False: 1}, {"1": "x", "null": 0, "false": 1}, ()),
     ({1: "x", "1": "y"}, {"1": "y"}, ("two keys became one, at $.1",)),
     ({"a\ud800": 1}, {"a\ufffd": 1}, (f"{TEXT_NOTE}, at $",)),
-    (Struct(float("nan"), {"b", "a"}), {"someRatio": None, "someTags": ["a", "b"]}, (f"{FLOAT_NOTE}, at $.someRatio",)),
-    (Data(datetime.date(2026, 1, 31)), {"when": "2026-01-31"}, ()),
+    (
+        Struct(float("nan"), {"b", "a"}),
+        {"someRatio": None, "someTags": ["a", "b"]},
+        (f"{FLOAT_NOTE}, at $.someRatio",),
+    ),
+    (Data(dt.date(2026, 1, 31)), {"when": "2026-01-31"}, ()),
     (Level.HIGH, 3, ()),
     (decimal.Decimal("1.10"), "1.10", ()),
     (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001", ()),
-    (datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC), "2026-01-01T00:00:00Z", ()),
+    (dt.datetime(2026, 1, 1, tzinfo=dt.UTC), "2026-01-01T00:00:00Z", ()),
     ({"x": {"y": ["\0"]}}, {"x": {"y": ["\ufffd"]}}, (f"{TEXT_NOTE}, at $.x.y[0]",)),
 ]
 
 
-@pytest.mark.parametrize(("value", "wanted", "notes"), TABLE, ids=lambda each: str(type(each)))
+@pytest.mark.parametrize(("value", "wanted", "notes"), TABLE, ids=kind_of)
 def test_values(value: Any, wanted: Any, notes: tuple[str, ...]) -> None:
     cleaned = clean(value)
     assert cleaned == Cleaned(wanted, notes, len(canonical(wanted)))
@@ -103,7 +111,7 @@ def test_values(value: Any, wanted: Any, notes: tuple[str, ...]) -> None:
         ({"x" * 2000: 1}, "RESULT_TOO_LARGE", "more than 1000 bytes"),
         (list(range(1000)), "RESULT_TOO_LARGE", "more than 1000 bytes"),
     ],
-    ids=lambda each: str(type(each)),
+    ids=kind_of,
 )
 def test_values_that_cannot_be_kept(value: Any, code: str, message: str) -> None:
     problem = clean(value, max_bytes=1000)
@@ -157,10 +165,12 @@ HOSTILE = st.recursive(
     | st.datetimes()
     | st.decimals()
     | st.uuids(),
-    lambda inner: st.lists(inner)
-    | st.tuples(inner, inner)
-    | st.dictionaries(st.text() | st.integers() | st.none(), inner)
-    | st.builds(Struct, st.floats(), st.sets(st.text())),
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text() | st.integers() | st.none(), inner)
+        | st.builds(Struct, st.floats(), st.sets(st.text()))
+    ),
     max_leaves=20,
 )
 

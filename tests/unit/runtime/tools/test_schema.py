@@ -50,7 +50,7 @@ class Place:
 
 
 @read
-async def everything(  # noqa: PLR0913
+async def everything(  # noqa: PLR0917 -- one parameter of each kind of type
     ctx: Ctx[None],
     order_id: OrderId,
     amount: Amount,
@@ -119,18 +119,20 @@ def test_decoding_what_was_encoded_changes_nothing() -> None:
     assert again == once
 
 
+SHARED = ["x"]
+
+
 def test_mutable_defaults_are_not_shared() -> None:
     @read
-    async def collect(ctx: Ctx[None], names: list[str] = ["x"]) -> str:  # noqa: B006
+    async def collect(ctx: Ctx[None], names: list[str] = SHARED) -> str:
         """Collect."""
         return str(names)
 
-    first = collect.decode({})
-    assert not isinstance(first, Problem)
-    first.value["names"].append("y")  # pyright: ignore
-    second = collect.decode({})
-    assert not isinstance(second, Problem)
+    first: Any = collect.decode({})
+    first.value["names"].append("y")
+    second: Any = collect.decode({})
     assert second.value == {"names": ["x"]}
+    assert SHARED == ["x"]
 
 
 HOSTILE: list[tuple[dict[str, Any], str]] = [

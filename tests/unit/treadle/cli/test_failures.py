@@ -37,6 +37,7 @@ from treadle.cli.failures import TimedOutError, describe
         (RemoteFailure("SOMETHING_NEW", "?"), "SOMETHING_NEW", 1),
         (KeyboardInterrupt(), "INTERRUPTED", 130),
         (click.Abort(), "INTERRUPTED", 130),
+        (PermissionError(13, "Permission denied", "x"), "IO", 1),
         (ZeroDivisionError("by zero"), "INTERNAL", 1),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from messages.errors import NotFound
-from tests.unit.treadle.cli.fakes import FakeDaemon, RunCli, event, run_row
+from tests.unit.treadle.cli.fakes import FakeDaemon, RunCli, approval_row, event, run_row
 from treadle.cli import session
 from treadle.cli.options import Options
 
@@ -112,6 +112,29 @@ def test_effects_are_listed_and_shown(cli: RunCli, daemon: FakeDaemon) -> None:
     assert cli("effects", "show", "refund:1", "-o", "json").json == {"v": 1, **row}
     assert daemon.asked[1][1] == {"run_id": None, "unresolved": True, "limit": 100}
     assert daemon.asked[2][1] == {"key": "refund:1"}
+
+
+def test_an_effect_is_shown_with_its_whole_chain(cli: RunCli, daemon: FakeDaemon) -> None:
+    observed = event(6, "observed", outcome="ok")
+    daemon.ledger = [
+        {
+            "key": "refund:1",
+            "state": "done",
+            "tool": "issue_refund",
+            "run_id": "run-1",
+            "is_flagged": True,
+            "decision": event(4, "decided", model="m"),
+            "authorisation": [{"decision": "ask", "rule": "over_limit"}, {"decision": "allow"}],
+            "approval": approval_row(state="approved", decision={"person": "dana"}),
+            "record": {"observed": [observed], "verified": [], "problem": None},
+        }
+    ]
+    chain, _, seen = cli("effects", "show", "refund:1").out.partition("What the approver saw:")
+    links = [line.split()[0] for line in chain.splitlines() if line]
+    assert links == ["key", "state", "run", "tool", "decision", *["authorisation"] * 2, "observed"]
+    assert "needs a person" in chain
+    assert '"8472"' in seen
+    assert "person=dana" in seen
 
 
 def test_an_effect_that_is_not_there_is_3(cli: RunCli, daemon: FakeDaemon) -> None:

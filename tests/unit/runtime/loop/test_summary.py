@@ -1,0 +1,41 @@
+"""The row of the ledger, and what was done in one sentence."""
+
+from messages.state import LoopState
+from runtime.loop.summary import summarise, what_was_done
+from tests.journals import KEY, state_at
+from tests.unit.runtime.loop.tales import allowed, born, intended, observed
+
+
+def test_the_row_is_the_state_in_short() -> None:
+    state = state_at(2)
+    row = summarise(state)
+    for name in ("agent", "agent_code", "labels", "status", "reason", "until", "step_count"):
+        assert getattr(row, name) == getattr(state, name)
+    assert (row.limits, row.usage, row.active_s) == (state.limits, state.usage, state.active_s)
+    assert (row.principal, row.cost_microusd) == ("submitter", state.spent.cost_microusd)
+
+
+def test_a_long_goal_is_cut_in_the_row() -> None:
+    state = LoopState(**{**_fields(born()), "goal": "x" * 5_000})
+    assert len(summarise(state).goal) == 200
+
+
+def _fields(state: LoopState) -> dict[str, object]:
+    return {name: getattr(state, name) for name in state.__struct_fields__}
+
+
+def test_what_was_done_names_writes_by_their_keys() -> None:
+    assert what_was_done(born()) == "0 steps; 0 reads; no side effects"
+    assert what_was_done(state_at(1)) == "1 steps; 1 reads; no side effects"
+    assert what_was_done(state_at(4)) == f"2 steps; 1 reads; done: issue_refund ({KEY})"
+
+
+def test_what_is_open_is_said_to_be_unknown() -> None:
+    state = intended(allowed("mail"))
+    assert what_was_done(state) == "1 steps; 0 reads; outcome unknown: mail (mail:x0)"
+    assert "unknown" not in what_was_done(observed(state))
+
+
+def test_a_write_that_did_not_happen_is_not_done() -> None:
+    state = observed(intended(allowed("mail")), kind="not_started")
+    assert what_was_done(state) == "1 steps; 0 reads"
