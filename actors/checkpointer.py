@@ -59,8 +59,7 @@ class Checkpointer(Actor):
         waiting = _Waiting(request)  # pyright: ignore[reportArgumentType] - checked above
         self._queue.append(waiting)
         self._wake.set()
-        with anyio.CancelScope(shield=True):
-            await waiting.answered.wait()
+        await waiting.answered.wait()  # the commit is shielded, not whoever waits for it
         if waiting.error is not None:
             raise waiting.error
         if waiting.answer is None:

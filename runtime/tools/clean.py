@@ -8,7 +8,6 @@ all is a ``Problem``. Pure: no I/O, no clock.
 import base64
 import math
 from collections.abc import Iterable, Mapping
-from enum import Enum
 from typing import NamedTuple, NoReturn, cast
 
 import msgspec
@@ -109,8 +108,6 @@ class _Cleaner:
             self.refuse_size()
         if value is None or isinstance(value, bool):
             return value
-        if isinstance(value, Enum):
-            return self.any(value.value, depth)
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, int):

@@ -288,11 +288,12 @@ async def test_a_quick_handler_sends_no_heartbeat(peer: WireBus, bus: WireBus) -
 
 async def test_an_asker_that_is_cancelled_cancels_the_handler(bus: WireBus, peer: WireBus) -> None:
     gate = Gate()
-    async with peer.serve("checkpointer", gate), anyio.create_task_group() as tasks:
-        tasks.start_soon(bus.ask, RENEW)
-        await within(gate.entered)
-        tasks.cancel_scope.cancel()
-    await within(gate.cancelled)
+    async with peer.serve("checkpointer", gate):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(bus.ask, RENEW)
+            await within(gate.entered)
+            tasks.cancel_scope.cancel()
+        await within(gate.cancelled)  # before the server leaves, which would cancel it anyway
     assert bus.open_asks == 0
 
 

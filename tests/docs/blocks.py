@@ -23,6 +23,11 @@ SHOWN = frozenset({"text", "mermaid"})
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
 _MARK = "treadle-docs-command-ended"
+_ENVIRON = {
+    "PYTHONUNBUFFERED": "1",  # stdout and stderr in the order in which a terminal shows them
+    "NO_COLOR": "1",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +125,7 @@ class Terminal:
         self._shell = subprocess.Popen(
             ["/bin/bash", "-e"],
             cwd=folder,
-            env={**kept, "PATH": path, "PYTHONUNBUFFERED": "1", "NO_COLOR": "1"},
+            env={**kept, **_ENVIRON, "PATH": path},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from messages import subjects
 from messages.agent import AgentSpec
+from messages.errors import StorageError
 from messages.events import AnyEvent
 from messages.ledger import (
     AnyLedgerAnswer,
@@ -98,6 +99,7 @@ class Watched:
         self.die: Callable[[Append], str] = lambda _append: ""
         self.answers: Callable[[AnyLedgerRequest], AnyLedgerAnswer | None] = lambda _op: None
         self.dead = anyio.Event()
+        self.buried = anyio.Event()
         self.changed = anyio.Event()
 
     async def apply(self, operations: Sequence[AnyLedgerRequest]) -> list[GroupAnswer]:
@@ -123,8 +125,10 @@ class Watched:
         self.changed = anyio.Event()
 
     async def _die(self) -> None:
+        """Nothing comes back; a commit is shielded, so it is let go once its process is gone."""
         self.dead.set()
-        await anyio.sleep_forever()
+        await self.buried.wait()
+        raise StorageError("the process is dead")
 
     async def close(self) -> None:
         """See ``Ledger``."""
@@ -292,7 +296,7 @@ class Stage:
         """One process, until the block is left or it dies; a dead one has lost its lease."""
         hub = memory.Hub(clock=self._clock, max_payload=self._max_payload)
         self.process = self.ids.new_id("proc")
-        self.ledger.dead = anyio.Event()
+        self.ledger.dead, self.ledger.buried = anyio.Event(), anyio.Event()
         async with memory.connect(hub, pace=self._pace) as bus, anyio.create_task_group() as tasks:
             await bus.prepare_streams(list(self.app.agents))
             agents = await self.specs()
@@ -318,6 +322,7 @@ class Stage:
             tasks.start_soon(supervisor.run, roles.specs)
             yield Life(self, bus, supervisor, tasks)
             tasks.cancel_scope.cancel()
+            self.ledger.buried.set()
         await self.ask(Renew(process=self.process, lease_s=0))
 
     async def play(

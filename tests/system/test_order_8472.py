@@ -49,6 +49,14 @@ async def people(
     """The refund app served with the document's ids and clock; its users' connections."""
     monkeypatch.setenv("TREADLE_DATA_DIR", str(data_dir))
     clock = FakeClock(START)
+    search = Shop.search_policy
+
+    async def slow_search(shop: Shop, query: str) -> object:
+        """The policy search is where the document's clock moves on."""
+        clock.jump(ASKED_AFTER_S)
+        return await search(shop, query)
+
+    monkeypatch.setattr(Shop, "search_policy", slow_search)
     async with (
         _served(data_dir, clock) as server,
         _as(server, "submitter") as submitter,

@@ -151,6 +151,7 @@ TABLE: list[tuple[str, Any, str, str, str | None]] = [
         "SCOPE_MISSING",
     ),
     ("a bug", tool_with(raising(KeyError("x"))), "deny", "the_rule", "RULE_FAILED"),
+    ("another bug", tool_with(raising(ZeroDivisionError())), "deny", "the_rule", "RULE_FAILED"),
     ("an error of ours", tool_with(raising(TreadleError("x"))), "deny", "the_rule", "RULE_FAILED"),
     ("returns None", tool_with(lambda *_: None), "deny", "the_rule", "RULE_FAILED"),
     ("returns True", tool_with(lambda *_: True), "deny", "the_rule", "RULE_FAILED"),

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from msgspec import Struct
 
-from messages.errors import Correctable, Transient, Unknown, Unrecoverable
+from messages.errors import Correctable, ToolError, Transient, Unknown, Unrecoverable
 from runtime.clock import FakeClock, FixedIds, MachineClock
 from runtime.tools.call import Caller
 from runtime.tools.declare import Ctx, Unmet, read, write
@@ -23,6 +23,10 @@ CTX = Ctx(None, "key-1", "run-1", "default", "ann")
 
 class Refund(Struct):
     id: str
+
+
+class Vague(ToolError):
+    """An error of ours that promises nothing."""
 
 
 class Misleading(Transient, Unknown):
@@ -67,6 +71,7 @@ CASES: list[tuple[str, Callable[[], Any], str, str, str]] = [
     ("Unrecoverable", raises(Unrecoverable("closed")), "error", "error", "UNRECOVERABLE"),
     ("Unknown", raises(Unknown("maybe")), "error", "unknown", "UNKNOWN"),
     ("a subclass of both", raises(Misleading("?")), "error", "unknown", "TRANSIENT"),
+    ("another error of ours", raises(Vague("?")), "error", "unknown", "TOOL"),
     ("a bug", raises(KeyError("x")), "error", "unknown", "TOOL_FAILED"),
     ("a timeout of its own", raises(TimeoutError()), "error", "unknown", "TOOL_FAILED"),
     (

@@ -42,6 +42,10 @@ class Level(enum.IntEnum):
     HIGH = 3
 
 
+class Pair(enum.Enum):
+    ONE = (1, float("nan"))
+
+
 class Word(str):
     __slots__ = ()
 
@@ -68,7 +72,7 @@ TABLE: list[tuple[Any, Any, tuple[str, ...]]] = [
     (b"\x00\xff", "AP8=", (f"{BYTES_NOTE}, at $",)),
     (bytearray(b"x"), "eA==", (f"{BYTES_NOTE}, at $",)),
     (memoryview(b"x"), "eA==", (f"{BYTES_NOTE}, at $",)),
-    ({"b", "a"}, ["a", "b"], ()),
+    (set("hgfedcba"), list("abcdefgh"), ()),
     (frozenset({2, 1}), [1, 2], ()),
     ((1, "x"), [1, "x"], ()),
     (Point(1, 2), [1, 2], ()),
@@ -83,6 +87,7 @@ TABLE: list[tuple[Any, Any, tuple[str, ...]]] = [
     ),
     (Data(dt.date(2026, 1, 31)), {"when": "2026-01-31"}, ()),
     (Level.HIGH, 3, ()),
+    (Pair.ONE, [1, None], (f"{FLOAT_NOTE}, at $[1]",)),
     (decimal.Decimal("1.10"), "1.10", ()),
     (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001", ()),
     (dt.datetime(2026, 1, 1, tzinfo=dt.UTC), "2026-01-01T00:00:00Z", ()),

@@ -62,6 +62,13 @@ def typed_any() -> None:
         return str(order_id)
 
 
+def typed_object() -> None:
+    @read
+    async def lookup(ctx: Ctx[None], order_id: object) -> str:
+        """Look up."""
+        return str(order_id)
+
+
 def no_docstring() -> None:
     @read
     async def lookup(ctx: Ctx[None], order_id: str) -> str:
@@ -324,6 +331,7 @@ def lookup_of_a_write_that_returns_nothing() -> None:
 REFUSED: list[tuple[Callable[[], None], str]] = [
     (untyped, "parameter 'order_id' is untyped: write order_id: str"),
     (typed_any, "Any says nothing to check; write order_id: str"),
+    (typed_object, "object says nothing to check; write order_id: str"),
     (no_docstring, "has no docstring.*add one, such as"),
     (no_context, r"must take ctx: Ctx\[Shop\] first: def lookup\(ctx: Ctx\[Shop\], ...\)"),
     (star_args, "write each parameter out"),

@@ -101,14 +101,16 @@ def test_a_parameter_may_be_called_title() -> None:
 
 
 def test_defaults_are_filled_in_and_the_value_is_encoded_again() -> None:
-    decoded = decode(ratio=2, tags=["b", "a"], by_number={"1": "x"}, when="2026-01-01T00:00:00Z")
+    decoded = decode(
+        ratio=2, tags=list("hgfedcba"), by_number={"1": "x"}, when="2026-01-01T00:00:00Z"
+    )
     assert decoded.value["kind"] is Kind.FULL
     assert decoded.value["lines"] == [Line("ORD-2", 1)]
     assert decoded.value["by_number"] == {1: "x"}
     assert decoded.canonical["lines"] == [{"order_id": "ORD-2", "count": 1}]
     assert decoded.canonical["ratio"] == 2.0
     assert isinstance(decoded.canonical["ratio"], float)
-    assert decoded.canonical["tags"] == ["a", "b"]
+    assert decoded.canonical["tags"] == list("abcdefgh")
     assert decoded.canonical["by_number"] == {"1": "x"}
     assert decoded.canonical["flag"] is False
 
