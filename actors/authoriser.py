@@ -2,18 +2,20 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from messages.agent import AgentSpec
 from messages.authority import Authorisation, Authorise, Grant, GrantedAction, Verdict
-from messages.base import Message, Request
+from messages.base import Message, Request, Timestamp
 from messages.canon import canonical, sha256_hex
 from messages.errors import NotFound
 from messages.events import RunCreated
-from messages.ledger import ApprovalRow, Keep, ListApprovals, Load, Loaded
-from messages.parts import Action
+from messages.ledger import ApprovalRow, Keep, ListApprovals, ListEffects, Load, Loaded
+from messages.parts import Action, Problem
 from runtime.actor import Actor
 from runtime.agent import Agent
 from runtime.asking import Asking
@@ -24,10 +26,40 @@ from runtime.policy.grants import Signer
 from runtime.policy.package import Origin, approval_package
 from runtime.policy.rules import Judged, decide
 from runtime.settings import Runtime
+from runtime.tools.call import Caller
 from runtime.tools.context import Policy
+from runtime.tools.tool import Tool
 
 _CREATIONS = 4096
 """Runs whose creation is kept: it never changes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One Authorise and what the ledger says about it.
+
+    Attributes:
+        settling: Ordinals whose effect may exist already.
+        now: The ledger's clock, never the request's word.
+    """
+
+    request: Authorise
+    agent: Agent[Any]
+    created: RunCreated
+    approvals: Mapping[int, ApprovalRow]
+    settling: frozenset[int]
+    now: Timestamp
+
+    def tool(self, name: str) -> Tool[..., Any]:
+        """The agent's tool of that name.
+
+        Raises:
+            NotFound: It has none.
+        """
+        for tool in self.agent.tools:
+            if tool.name == name:
+                return tool
+        raise NotFound("tool", name)
 
 
 class Authoriser(Actor):
@@ -51,6 +83,7 @@ class Authoriser(Actor):
         groups: Groups | None,
         signer: Signer,
         asking: Asking,
+        caller: Caller,
         ids: Ids,
         times: Runtime,
     ) -> None:
@@ -62,6 +95,7 @@ class Authoriser(Actor):
         self._groups = groups
         self._signer = signer
         self._asking = asking
+        self._caller = caller
         self._ids = ids
         self._times = times
         self._creations: OrderedDict[tuple[str, str], RunCreated] = OrderedDict()
@@ -74,15 +108,17 @@ class Authoriser(Actor):
         agent = self._agents.get(request.agent)
         if agent is None:
             raise NotFound("agent", request.agent)
-        created = await self._creation(request.tenant, request.run_id)
-        approvals = await self._approvals(request)
-        verdicts = tuple(
-            [await self._decide(agent, created, a, request, approvals) for a in request.actions]
+        case = Case(
+            request=request,
+            agent=agent,
+            created=await self._creation(request.tenant, request.run_id),
+            approvals=await self._approvals(request),
+            settling=await self._settling(request),
+            now=self._asking.ledger_now,
         )
+        verdicts = tuple([await self._decide(case, action) for action in request.actions])
         return Authorisation(
-            verdicts=verdicts,
-            policy=self._policy.version,
-            grant=self._grant(agent, request, verdicts, approvals),
+            verdicts=verdicts, policy=self._policy.version, grant=self._grant(case, verdicts)
         )
 
     async def _creation(self, tenant: str, run_id: str) -> RunCreated:
@@ -114,62 +150,74 @@ class Authoriser(Actor):
             if use.approval_id in rows
         }
 
-    async def _decide(
-        self,
-        agent: Agent[Any],
-        created: RunCreated,
-        action: Action,
-        request: Authorise,
-        approvals: Mapping[int, ApprovalRow],
-    ) -> Verdict:
-        tool = next((tool for tool in agent.tools if tool.name == action.tool), None)
-        if tool is None:
-            raise NotFound("tool", action.tool)
-        judged = decide(tool, action, created.identity, self._policy, now=request.sent_at)
+    async def _settling(self, request: Authorise) -> frozenset[int]:
+        """The actions whose key this run has really claimed: they may exist already."""
+        actions = {a.key: a for a in request.actions if a.key and a.ordinal in request.replays}
+        if not actions:
+            return frozenset()
+        found = await self._asking.again(
+            ListEffects(tenant=request.tenant, run_id=request.run_id, keys=tuple(actions))
+        )
+        return frozenset(
+            actions[row.key].ordinal
+            for row in found.rows
+            if row.claims and row.action_hash == actions[row.key].action_hash
+        )
+
+    async def _decide(self, case: Case, action: Action) -> Verdict:
+        tool = case.tool(action.tool)
+        judged = await self._judged(case, tool, action)
         verdict = judged.verdict
         if verdict.decision != "ask":
             return verdict
-        if action.ordinal in request.replays:
-            # it was approved once and may exist already: settling it needs no second approval
+        if action.ordinal in case.settling:
+            # it was approved once: finding out what became of it needs no second approval
             return replace(verdict, decision="allow")
         problem = use_problem(
-            approvals.get(action.ordinal),
+            case.approvals.get(action.ordinal),
             action,
             verdict,
-            tenant=request.tenant,
-            run_id=request.run_id,
-            step=request.step,
+            tenant=case.request.tenant,
+            run_id=case.request.run_id,
+            step=case.request.step,
             groups=self._groups,
-            now=request.sent_at,
+            now=case.now,
         )
         if problem is None:
             return replace(verdict, decision="allow")
-        return await self._asking_people(agent, created, action, request, judged)
+        return await self._asking_people(case, action, judged)
 
-    async def _asking_people(
-        self,
-        agent: Agent[Any],
-        created: RunCreated,
-        action: Action,
-        request: Authorise,
-        judged: Judged,
-    ) -> Verdict:
+    async def _judged(self, case: Case, tool: Tool[..., Any], action: Action) -> Judged:
+        """What policy says; a rule is user code and runs in a thread, under a deadline."""
+        ask = partial(decide, tool, action, case.created.identity, self._policy, now=case.now)
+        if tool.rule_hook is None:
+            return ask()
+        judged = await self._caller.pure(ask)
+        if isinstance(judged, Problem):
+            why = f"the rule of {tool.name} did not come to an end: {judged.message}"
+            problem = Problem(code="RULE_FAILED", message=why)
+            return Judged(
+                Verdict(ordinal=action.ordinal, decision="deny", why=why, problem=problem)
+            )
+        return judged
+
+    async def _asking_people(self, case: Case, action: Action, judged: Judged) -> Verdict:
         """The verdict with the package a person will be shown, kept by its hash."""
-        verdict = judged.verdict
+        request, verdict = case.request, judged.verdict
         ttl_s = verdict.ttl_s
         if ttl_s is None:
-            ttl_s = self._specs[agent.name].approval_ttl_s
-        expires_at = request.sent_at + ttl_s
+            ttl_s = self._specs[case.agent.name].approval_ttl_s
+        expires_at = case.now + ttl_s
         package = approval_package(
             Origin(
                 tenant=request.tenant,
                 run_id=request.run_id,
                 agent=request.agent,
-                principal=created.identity.principal,
-                goal=created.goal,
+                principal=case.created.identity.principal,
+                goal=case.created.goal,
                 expires_at=expires_at,
             ),
-            next(tool for tool in agent.tools if tool.name == action.tool),
+            case.tool(action.tool),
             action,
             verdict,
             self._policy,
@@ -180,21 +228,16 @@ class Authoriser(Actor):
         _ = await self._asking.again(Keep(tenant=request.tenant, sha256=shown, data=data))
         return replace(verdict, expires_at=expires_at, package=shown)
 
-    def _grant(
-        self,
-        agent: Agent[Any],
-        request: Authorise,
-        verdicts: tuple[Verdict, ...],
-        approvals: Mapping[int, ApprovalRow],
-    ) -> Grant | None:
+    def _grant(self, case: Case, verdicts: tuple[Verdict, ...]) -> Grant | None:
         """One signature over everything that may be done now; asked ones may only be rechecked.
 
         Its life covers the preconditions that stand before the effects, and ends with the first of
         the approvals that it rests on.
         """
+        request = case.request
         allowed = {v.ordinal: v for v in verdicts if v.decision != "deny"}
         allows = {v.ordinal for v in verdicts if v.decision == "allow"}
-        used = {ordinal: row for ordinal, row in approvals.items() if ordinal in allows}
+        used = {ordinal: row for ordinal, row in case.approvals.items() if ordinal in allows}
         actions = tuple(
             GrantedAction(
                 ordinal=action.ordinal,
@@ -203,14 +246,16 @@ class Authoriser(Actor):
                 key=action.key,
                 approval_id=used[action.ordinal].id if action.ordinal in used else None,
                 purpose="recheck" if allowed[action.ordinal].decision == "ask" else request.purpose,
-                is_replay=action.ordinal in request.replays,
+                is_replay=action.ordinal in case.settling,
             )
             for action in request.actions
             if action.ordinal in allowed
         )
         if not actions:
             return None
-        slow = {t.name: t.options.timeout_s for t in agent.tools if t.precondition_hook is not None}
+        slow = {
+            t.name: t.options.timeout_s for t in case.agent.tools if t.precondition_hook is not None
+        }
         recheck_s = sum(slow.get(action.tool, 0.0) for action in actions)
         ends = [used[a.ordinal].expires_at for a in actions if a.approval_id and not a.is_replay]
         return self._signer.sign(
@@ -220,7 +265,7 @@ class Authoriser(Actor):
                 run_id=request.run_id,
                 step=request.step,
                 actions=actions,
-                expires_at=min([request.sent_at + self._times.grant_s + recheck_s, *ends]),
+                expires_at=min([case.now + self._times.grant_s + recheck_s, *ends]),
                 policy=self._policy.version,
             )
         )

@@ -96,6 +96,4 @@ class Authorise(Request[Authorisation], kw_only=True, tag="authorise/1"):
     approvals: tuple[ApprovalUse, ...] = ()
     purpose: Purpose = "execute"
     replays: tuple[int, ...] = ()
-    """Ordinals whose key this run has claimed before and whose outcome is unknown."""
-    sent_at: Timestamp
-    """The ledger's clock as the orchestrator knows it."""
+    """Ordinals to be settled: the authoriser looks their keys up before it believes that."""

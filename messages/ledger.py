@@ -283,8 +283,11 @@ class Held(Message, kw_only=True, tag="held/1"):
     why: Literal["owned", "hold"]
 
 
-class Take(LedgerRequest[Taken | Held | RunEnded | Missing], kw_only=True, tag="take/1"):
-    """Make this take the owner if there is none, or the owner's process row has expired."""
+class Take(LedgerRequest[Taken | Held | RunEnded | Refused | Missing], kw_only=True, tag="take/1"):
+    """Make this take the owner if there is none, or the owner's process row has expired.
+
+    Refused BROKEN_CHAIN: its journal does not hold together; it is not due until it is signalled.
+    """
 
     verb = "take"
 

@@ -8,12 +8,22 @@ from typing import TypeVar
 
 from messages.base import Request
 from messages.errors import BusError, StorageError, TreadleError
-from messages.ledger import LedgerRequest
+from messages.ledger import (
+    Committed,
+    Created,
+    Done,
+    DueRuns,
+    LedgerRequest,
+    Loaded,
+    Settled,
+    Taken,
+)
 from runtime.bus.port import Bus
 from runtime.clock import Clock
 
 ReplyT = TypeVar("ReplyT")
 
+_TELLS_TIME = (Committed, Created, Done, DueRuns, Loaded, Settled, Taken)
 _FIRST_DELAY_S = 0.05
 _MAX_DELAY_S = 2.0
 _PATIENCE_S = 20.0
@@ -53,6 +63,19 @@ class Asking:
         self._clock = clock
         self._deadline_s = deadline_s
         self._patience_s = patience_s
+        self._ledger_now: float | None = None
+        self._read_at = 0.0
+
+    @property
+    def ledger_now(self) -> float:
+        """The ledger's clock, as its last answer to this process told it.
+
+        Raises:
+            StorageError: it has not answered anything with a time yet.
+        """
+        if self._ledger_now is None:
+            raise StorageError("the ledger has not told the time yet")
+        return self._ledger_now + (self._clock.monotonic() - self._read_at)
 
     async def ledger(self, request: LedgerRequest[ReplyT]) -> ReplyT:
         """An operation of the ledger; each of them may be repeated (DESIGN.md section 4)."""
@@ -69,9 +92,16 @@ class Asking:
         delay = _FIRST_DELAY_S
         while True:
             try:
-                return await self.bus.ask(request, deadline_s=deadline_s or self._deadline_s)
+                answer = await self.bus.ask(request, deadline_s=deadline_s or self._deadline_s)
             except (BusError, StorageError) as error:
                 if self._clock.monotonic() - started > self._patience_s:
                     raise GiveUp(request.role, error) from error
+            else:
+                self._note_time(answer)
+                return answer
             await self._clock.sleep(delay)
             delay = min(delay * 2, _MAX_DELAY_S)
+
+    def _note_time(self, answer: object) -> None:
+        if isinstance(answer, _TELLS_TIME):
+            self._ledger_now, self._read_at = answer.now, self._clock.monotonic()

@@ -4,6 +4,7 @@
 money is a decimal string of dollars, and an empty string means that nothing was said.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
@@ -153,6 +154,12 @@ class Settings(_Section, frozen=True, kw_only=True):
     store: Store = Store()
     http: Http = Http()
     runtime: Runtime = Runtime()
+
+    @property
+    def known_groups(self) -> Mapping[str, Group] | None:
+        """Who may approve what; None where nothing is said of anybody, so that anybody may."""
+        is_said = self.groups or self.people or self.tenants
+        return self.groups if is_said else None
 
 
 class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -103,7 +103,6 @@ def assemble(parts: Parts) -> Roles:
     bus, clock, ids, times = parts.bus, parts.clock, parts.ids, parts.settings.runtime
     asking = Asking(bus, clock)
     caller = parts.caller or Caller(clock=clock, ids=ids, chance=parts.chance, workers=Workers())
-    groups = parts.settings.groups or None
     answering: tuple[Actor, ...] = (
         Checkpointer(bus, parts.ledger),
         Validator(bus, parts.app.agents),
@@ -113,9 +112,10 @@ def assemble(parts: Parts) -> Roles:
             parts.app.agents,
             parts.agents,
             policy=parts.policy,
-            groups=groups,
+            groups=parts.settings.known_groups,
             signer=parts.signer,
             asking=asking,
+            caller=caller,
             ids=ids,
             times=times,
         ),

@@ -29,7 +29,7 @@ from runtime.ledger.memory import MemoryLedger
 from runtime.loop.evolve import fold
 from runtime.loop.start import first_entry
 from runtime.model import scripted
-from runtime.model.scripted import Script, Turn, View, call, finish, say, turn
+from runtime.model.scripted import Playable, Script, Turn, View, call, finish, say, turn
 from runtime.policy.grants import Signer
 from runtime.settings import Policy, Runtime, Settings
 from runtime.supervisor import Supervisor
@@ -87,7 +87,7 @@ async def run(  # noqa: PLR0913 -- a test says what it needs by name
     agent: Agent[Any],
     goal: str,
     *,
-    model: Script,
+    model: Playable,
     deps: object = None,
     inputs: dict[str, JsonValue] | None = None,
     approve: bool | None = True,
@@ -129,7 +129,7 @@ class _Stage:
     def __init__(
         self,
         agent: Agent[Any],
-        model: Script,
+        model: Playable,
         deps: object,
         *,
         approve: bool | None,

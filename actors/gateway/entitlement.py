@@ -7,7 +7,7 @@ of the data directory belong to every group; the submitter is whoever asks.
 from messages.errors import NotAllowed
 from messages.ledger import ApprovalRow
 from messages.subjects import ApiAddress
-from runtime.policy.approvals import Groups, entitlement
+from runtime.policy.approvals import entitlement
 from runtime.settings import Settings
 
 ANYBODY = frozenset({"approver", "operator"})
@@ -27,7 +27,7 @@ def check_approver(settings: Settings, sender: ApiAddress, row: ApprovalRow) -> 
         requester=row.principal,
         group=row.group,
         size=row.size,
-        groups=_groups(settings),
+        groups=settings.known_groups,
     )
     if problem is not None:
         raise NotAllowed(problem.message, hint=problem.hint)
@@ -44,18 +44,12 @@ def check_answerer(settings: Settings, sender: ApiAddress, group: str | None) ->
     if group is None:
         return
     _check_person(settings, sender)
-    groups = _groups(settings)
+    groups = settings.known_groups
     if groups is None:
         return
     asked = groups.get(group)
     if asked is None or sender.principal not in asked.members:
         raise NotAllowed(f"{sender.principal!r} is not in the group {group!r}")
-
-
-def _groups(settings: Settings) -> Groups | None:
-    """Who belongs to which; None where nothing is said of anybody."""
-    is_said = settings.groups or settings.people or settings.tenants
-    return settings.groups if is_said else None
 
 
 def _check_person(settings: Settings, sender: ApiAddress) -> None:

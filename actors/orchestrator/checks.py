@@ -5,7 +5,7 @@ from messages import checks, execution
 from messages import events as e
 from messages.agent import AgentSpec
 from messages.authority import ApprovalUse, Authorise
-from messages.errors import RemoteFailure
+from messages.errors import TreadleError
 from messages.parts import Call, Problem
 from messages.status import Reason, Status
 from runtime.loop import directives as d
@@ -78,7 +78,6 @@ async def authorise(
                 if call.approval_id is not None
             ),
             replays=replays,
-            sent_at=hand.pen.now(),
         )
     )
     hand.pen.add(
@@ -110,7 +109,7 @@ async def recheck(hand: Hand, directive: d.Recheck) -> bool:
                 ),
                 deadline_s=deadline_of(hand.agent, call.tool),
             )
-        except RemoteFailure as failure:
+        except TreadleError as failure:
             verdict = execution.RecheckVerdict(unmet=f"could not be checked: {failure.message}")
         unmet = verdict.problem.message if verdict.problem else verdict.unmet
         hand.pen.add(e.Rechecked(step=hand.turn_step, ordinal=ordinal, unmet=unmet))

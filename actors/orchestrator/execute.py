@@ -13,8 +13,9 @@ from actors.orchestrator.hand import Hand
 from messages import events as e
 from messages import execution
 from messages.agent import ToolSpec
-from messages.errors import BusError, Busy, NoResponders, RemoteFailure, TreadleError
-from messages.parts import Problem
+from messages.authority import Grant
+from messages.errors import Busy, NoResponders, RemoteFailure, Silent, TreadleError
+from messages.parts import Action, Problem
 from messages.state import CallState
 from runtime.artifacts import INLINE_BYTES, keep_if_large
 from runtime.loop import directives as d
@@ -27,8 +28,8 @@ INTENTS_TEXT = "It could not be started in five tries."
 TURN_BYTES = 384 * 1024
 """Results of one turn that lie in the journal itself; an entry must fit the broker's limit."""
 _MIN_INLINE_BYTES = 4 * 1024
-_TRIES = 5
-"""Of asking an executor: of a write only while nobody has taken it."""
+_DELAYS_S = (0.0, 0.2, 0.4, 0.8, 1.6)
+"""Before each try of asking an executor."""
 
 
 def tool_of(hand: Hand, call: CallState) -> ToolSpec:
@@ -123,13 +124,33 @@ def intend(hand: Hand, call: CallState) -> None:
 
 
 async def ask_executor(hand: Hand, call: CallState) -> execution.Outcome | None:
-    """Ask an executor. None: for a write, that it may have happened."""
+    """Ask an executor. None: for a write, that it may have happened.
+
+    Asked again while nobody has taken it, which starts nothing twice; and a read whose executor
+    fell silent, which changes nothing.
+    """
     action, grant = call.action, hand.grant(call.grant_id)
     if action is None or grant is None:
         return None
     is_write = action.key is not None
+    request = _execute(hand, action, grant)
+    problem: Problem | None = None
+    for delay_s in _DELAYS_S:
+        await hand.clock.sleep(delay_s)
+        try:
+            return await hand.asking.bus.ask(request, deadline_s=deadline_of(hand.agent, call.tool))
+        except TreadleError as error:
+            code = error.remote_code if isinstance(error, RemoteFailure) else error.code
+            problem = Problem(code=code, message=error.message)
+            is_untaken = isinstance(error, NoResponders | Busy)
+            if not is_untaken and (is_write or not isinstance(error, Silent)):
+                break
+    return None if is_write else execution.Outcome(kind="error", problem=problem)
+
+
+def _execute(hand: Hand, action: Action, grant: Grant) -> execution.Execute:
     state = hand.pen.state
-    request = execution.Execute(
+    return execution.Execute(
         tenant=state.tenant,
         run_id=state.run_id,
         principal=state.identity.principal,
@@ -140,26 +161,6 @@ async def ask_executor(hand: Hand, call: CallState) -> execution.Outcome | None:
         evidence_id=state.next_evidence_id,
         now=hand.pen.now(),
     )
-    problem: Problem | None = None
-    for attempt in range(_TRIES):
-        if attempt:
-            await hand.clock.sleep(0.1 * 2**attempt)
-        try:
-            return await hand.asking.bus.ask(request, deadline_s=deadline_of(hand.agent, call.tool))
-        except (NoResponders, Busy) as error:
-            # nobody took it, so asking again starts nothing twice
-            problem = Problem(code=error.code, message=error.message)
-        except BusError as error:
-            problem = Problem(code=error.code, message=error.message)
-            if is_write:
-                break
-        except RemoteFailure as error:
-            problem = Problem(code=error.remote_code, message=error.message)
-            break
-        except TreadleError as error:
-            problem = Problem(code=error.code, message=error.message)
-            break
-    return None if is_write else execution.Outcome(kind="error", problem=problem)
 
 
 def observe(hand: Hand, ordinal: int, outcome: execution.Outcome | None) -> None:

@@ -22,7 +22,7 @@ from actors.orchestrator.hand import Hand
 from messages import events as e
 from messages import execution
 from messages.authority import Authorise, Grant
-from messages.errors import RemoteFailure
+from messages.errors import TreadleError
 from messages.ledger import Elsewhere, Happened, Started, Void, Voided
 from messages.parts import Evidence, Problem
 from messages.state import CallState
@@ -163,10 +163,9 @@ async def _look_up(hand: Hand, call: CallState) -> bool:
             ),
             deadline_s=deadline_of(hand.agent, call.tool),
         )
-    except RemoteFailure as error:
-        finding = execution.Finding(
-            kind="undecidable", problem=Problem(code=error.remote_code, message=error.message)
-        )
+    except TreadleError as error:
+        problem = Problem(code=error.code, message=error.message)
+        finding = execution.Finding(kind="undecidable", problem=problem)
     if finding.kind == "undecidable":
         message = finding.problem.message if finding.problem else "the lookup could not decide"
         return await _undecidable(hand, call, message)
@@ -189,7 +188,6 @@ async def _grant(hand: Hand, call: CallState, *, is_replay: bool) -> Grant | Non
             actions=(call.action,),
             purpose="execute" if is_replay else "lookup",
             replays=(call.ordinal,),
-            sent_at=hand.pen.now(),
         )
     )
     hand.hold(answer.grant)

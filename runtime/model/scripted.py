@@ -128,14 +128,19 @@ def _payload(content: JsonValue) -> JsonValue:
         return content
 
 
+class Script(list[Turn]):
+    """Turns in order: ``Script([call(lookup, key="k1"), finish("done")])``."""
+
+
 ScriptFunction = Callable[[View], Turn]
-Script = Sequence[Turn] | ScriptFunction
+Playable = Sequence[Turn] | ScriptFunction
+"""What a scripted model can play."""
 
 
 class ScriptedModel:
     """Plays one script per agent."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Playable) -> None:
         """Args: script: turns in order, or a function of what has been said."""
         self._script = script
 

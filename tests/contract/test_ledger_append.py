@@ -124,6 +124,7 @@ async def test_a_fenced_owner_is_stopped_although_its_version_is_right(desk: Des
 async def test_an_older_take_of_the_same_process_is_stopped_too(desk: Desk) -> None:
     old = await desk.hand(take_id="t1")
     await desk.hand(take_id="t2", is_new=False)
+    desk.clock.advance(60.0)
     is_a(await desk.ask(old.entry()), Conflicted)
 
 
@@ -182,6 +183,13 @@ async def test_keep_owner_suspending_with_a_signal_pending_keeps_the_owner(desk:
     assert (await desk.row()).owner == "p1"
     await hand.suspend(named=(sent.id,))
     assert (await desk.row()).owner is None
+
+
+async def test_the_end_leaves_no_signal_pending(desk: Desk) -> None:
+    hand = await desk.hand()
+    await desk.send("pause")
+    assert (await hand.finish()).signals == ()
+    assert (await desk.loaded()).signals == ()
 
 
 async def test_a_refused_append_changes_nothing(desk: Desk) -> None:
@@ -271,6 +279,13 @@ async def test_an_own_open_intent_is_intended_again_and_keeps_its_claims(desk: D
     row = await desk.key()
     assert (row.state, row.grant_id) == ("intended", "g2")
     assert [claim.claim_id for claim in row.claims] == ["c1"]
+
+
+async def test_an_own_open_intent_with_other_arguments_is_a_mismatch(desk: Desk) -> None:
+    hand = await desk.hand()
+    await hand.append(intended())
+    answer = await desk.ask(hand.entry(intended(grant="g2", action=other_hash())))
+    assert is_a(answer, KeysTaken).keys[0].state == "mismatch"
 
 
 async def test_a_freed_key_may_be_intended_by_anybody_with_any_arguments(desk: Desk) -> None:

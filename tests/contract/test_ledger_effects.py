@@ -124,6 +124,15 @@ async def test_blind_once_only_a_replayable_write_starts_again_unsettled(
     assert refusal(await desk.ask(desk.claim("c2", "g2", is_replay=True))) == "CLAIMED_BEFORE"
 
 
+async def test_first_attempt_only_a_claimed_key_is_not_claimed_again_unknowingly(
+    desk: Desk,
+) -> None:
+    hand = await with_intent(desk)
+    await desk.ask(desk.claim("c1"))
+    await hand.append(intended(grant="g2"))
+    assert refusal(await desk.ask(desk.claim("c2", "g2"))) == "CLAIMED_BEFORE"
+
+
 async def test_claim_open_nothing_starts_after_the_end(desk: Desk) -> None:
     hand = await with_intent(desk)
     await hand.finish(Status.FAILED)
@@ -223,6 +232,25 @@ async def test_by_grant_an_error_of_an_earlier_intent_proves_nothing(desk: Desk)
     hand = await with_intent(desk, w=4.0)
     await started_again(desk, hand, 4.5)
     assert not is_a(await desk.ask(desk.settle("error", "c1", "g1")), Settled).is_proof
+    assert (await desk.key()).state == "started"
+
+
+async def test_by_grant_an_error_that_comes_after_a_new_intent_proves_nothing(
+    desk: Desk,
+) -> None:
+    hand = await with_intent(desk)
+    await desk.ask(desk.claim("c1"))
+    await hand.append(intended(grant="g2"))
+    assert not is_a(await desk.ask(desk.settle("error", "c1", "g1")), Settled).is_proof
+    assert (await desk.key()).state == "intended"
+
+
+async def test_an_error_of_a_claim_that_was_struck_out_proves_nothing(desk: Desk) -> None:
+    hand = await with_intent(desk, w=0.0)
+    await started_again(desk, hand, 1.0)
+    await desk.ask(desk.settle("not_started", "c2", "g2"))
+    is_a(await desk.ask(desk.claim("c3", "g2", is_replay=True)), Claimed)
+    assert not is_a(await desk.ask(desk.settle("error", "c2", "g2")), Settled).is_proof
     assert (await desk.key()).state == "started"
 
 

@@ -194,7 +194,9 @@ async def test_release_version_a_late_release_does_not_unseat_anybody(desk: Desk
 
 
 async def test_a_take_after_a_suspension_is_clean(desk: Desk) -> None:
-    hand = await desk.hand()
+    await desk.hand(take_id="t1")
+    hand = await desk.hand(take_id="t2", is_new=False)
+    assert not hand.taken.is_clean
     await hand.suspend()
     assert (await desk.row()).owner is None
     assert (await desk.hand(process="p2", is_new=False)).taken.is_clean
@@ -337,6 +339,14 @@ async def test_a_finished_run_has_no_owner_and_is_listed_among_all(desk: Desk) -
     assert (await desk.ask(ListRuns(tenant=TENANT))).rows == ()
     ended = await desk.ask(ListRuns(tenant=TENANT, statuses=(Status.SUCCEEDED,)))
     assert [row.run_id for row in ended.rows] == ["r1"]
+
+
+async def test_a_run_that_ends_while_it_waits_for_nothing_is_open_no_more(desk: Desk) -> None:
+    hand = await desk.hand()
+    await hand.suspend()
+    await hand.finish(Status.CANCELLED)
+    assert (await desk.ask(ListRuns(tenant=TENANT))).rows == ()
+    assert await due(desk, stream="s1") == ["publish r1"]
 
 
 async def test_events_and_status_have_to_agree_about_the_end(desk: Desk) -> None:

@@ -358,19 +358,19 @@ class Life:
         until: Callable[[LoopState], bool] | None = None,
         run_id: str = RUN,
     ) -> LoopState | None:
-        """The run once it has ended or waits for a person; None: the process died first."""
+        """The run once it has ended or waits for a person, or ``until``; None: it died first."""
         stage = self._stage
         with anyio.fail_after(PATIENCE_S):
             while not stage.ledger.dead.is_set():
                 changed = stage.ledger.changed
                 state = await stage.state(run_id)
-                if state.status.is_terminal or state.status in _RESTS:
+                is_at_rest = state.status.is_terminal or state.status in _RESTS
+                if until(state) if until else is_at_rest:
                     return state
-                if until is not None and until(state):
-                    return state
-                waits = state.status is Status.AWAITING_APPROVAL
-                if waits and not await stage.decide(verdict) and verdict is nothing:
-                    return state
+                if state.status is Status.AWAITING_APPROVAL:
+                    if verdict is nothing and until is None:
+                        return state
+                    _ = await stage.decide(verdict)
                 await self._change(changed)
         return None
 

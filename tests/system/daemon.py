@@ -135,10 +135,13 @@ async def raw_client(url: str, user: str, password: str, inbox: str) -> AsyncGen
         allow_reconnect=False,
         error_cb=_ignore,
     )
+    transport = client._transport  # noqa: SLF001 -- left open by nats-py if its server is killed
     try:
         yield client
     finally:
         await client.close()
+        if transport is not None:
+            transport.close()
 
 
 async def _ignore(_error: Exception) -> None:

@@ -192,10 +192,20 @@ async def test_a_cancelled_flush_leaves_the_connection_alive(bus: WireBus) -> No
         assert await bus.ask(RENEW) == Done(now=1.0)
 
 
+def is_frozen(pid: int) -> bool:
+    """Whether each thread has stopped; the signal alone leaves some a moment to answer."""
+    threads = Path(f"/proc/{pid}/task").glob("*/stat")
+    return all(t.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T" for t in threads)
+
+
+@pytest.mark.blocking("looks at /proc")
 async def test_a_frozen_server_is_noticed(server: EmbeddedServer, bus: WireBus) -> None:
     async with bus.serve("checkpointer", done):
         os.kill(server.pid, signal.SIGSTOP)
         try:
+            with anyio.fail_after(5):
+                while not is_frozen(server.pid):  # noqa: ASYNC110 -- no event for it
+                    await anyio.sleep(0.002)
             with anyio.fail_after(3), pytest.raises(Silent):
                 await bus.ask(RENEW)
         finally:

@@ -27,6 +27,7 @@ from tests.system.daemon import ask, raw_client
 from treadle.assembly import Parts, assemble, models_of
 from treadle.examples import refunds
 from treadle.examples.refunds import app
+from treadle.examples.refunds.shop import Shop
 
 pytestmark = pytest.mark.anyio
 

@@ -126,8 +126,6 @@ MOMENTS = [
 """(subject, count): the daemon is killed as soon as that many of them were seen on the bus."""
 
 
-# nats-py leaves the socket of a server that was killed to the garbage collector
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("subject", "count"), MOMENTS)
 async def test_kill_9_at_any_moment_refunds_once(daemon: Daemon, subject: str, count: int) -> None:
     await daemon.up()

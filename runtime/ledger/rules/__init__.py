@@ -58,7 +58,7 @@ def apply(t: Tables, op: AnyLedgerRequest, now: float) -> AnyLedgerAnswer:  # no
         Its answer. The caller commits before it sends it.
 
     Raises:
-        BrokenChain: the journal of the run does not hold together; nothing was changed.
+        BrokenChain: Load of a journal that does not hold together; nothing was changed.
     """
     match op:
         case Append():

@@ -68,11 +68,25 @@ def _taken(
 
 
 # ------------------------------------------------------------------ facts
+CLAIMING = frozenset(
+    {
+        ApprovalRequested,
+        ApprovalResolved,
+        ApprovalExpired,
+        HumanAsked,
+        HumanAnswered,
+        Reconciled,
+    }
+)
+"""Events that say something a row may deny; looked up first, since most events are others."""
+
+
 def denied_event(t: Tables, op: Append, now: float) -> str | None:
     """Name of the first event that the rows deny, or None."""
-    denied = (event for event in op.events if not _agrees(t, op, event, now))
-    event = next(denied, None)
-    return None if event is None else type(event).__name__
+    for event in op.events:
+        if type(event) in CLAIMING and not _agrees(t, op, event, now):
+            return type(event).__name__
+    return None
 
 
 def _agrees(t: Tables, op: Append, event: AnyEvent, now: float) -> bool:

@@ -19,7 +19,7 @@ from messages.ledger import (
 )
 from runtime.ledger import chain
 from runtime.ledger.rules.agree import denied_event, taken_keys
-from runtime.ledger.rules.derive import derive, finish, finished_event
+from runtime.ledger.rules.derive import TOUCHING, derive, finish, finished_event
 from runtime.ledger.rules.people import is_held
 from runtime.ledger.rules.runs import bad_birth, insert, is_alive
 from runtime.ledger.rules.signals import due_time
@@ -118,7 +118,8 @@ def _write(t: Tables, head: RunHead, op: Append, now: float) -> Committed:
     entry_hash, body = chain.seal(entry)
     t.insert_entry(op.tenant, op.run_id, StoredEntry(op.version, entry_hash, body))
     for event in op.events:
-        derive(t, head, event, now)
+        if type(event) in TOUCHING:
+            derive(t, head, event, now)
     for child in op.children:
         insert(t, child, now)
     if op.children:

@@ -25,6 +25,11 @@ from runtime.ledger.rules.effects import (
 from runtime.ledger.rules.signals import cancel_children, store
 from runtime.ledger.tables import RunHead, Tables
 
+TOUCHING = frozenset(
+    {Intended, Observed, Reconciled, ApprovalRequested, ApprovalExpired, HumanAsked}
+)
+"""Events that rows follow from; looked up first, since most events of most entries are others."""
+
 
 def finished_event(events: Sequence[AnyEvent]) -> Finished | None:
     """The event that ends the run, if this is its last entry."""
@@ -32,7 +37,7 @@ def finished_event(events: Sequence[AnyEvent]) -> Finished | None:
 
 
 def derive(t: Tables, head: RunHead, event: AnyEvent, now: float) -> None:
-    """Bring the rows that one event is about up to date. Finished has ``finish``."""
+    """Bring the rows that one event of ``TOUCHING`` is about up to date."""
     match event:
         case Intended():
             _intend(t, head, event, now)

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from messages.errors import BrokenChain
 from messages.events import RunCreated
 from messages.ledger import (
     Create,
@@ -120,12 +121,11 @@ def is_alive(t: Tables, process: str, now: float) -> bool:
     return row is not None and row.expires_at > now
 
 
-def take(t: Tables, op: Take, now: float) -> Taken | Held | RunEnded | Missing:
+def take(t: Tables, op: Take, now: float) -> Taken | Held | RunEnded | Refused | Missing:
     """Make this take the owner, if nobody alive is.
 
-    A take by another process after the owner's row has expired counts a death. The open
-    reservation may be used only if there was no owner: the run was new, suspended, or released
-    clean.
+    A run whose journal does not hold together is set aside: nobody owns it and it is not due until
+    a signal arrives, so that it cannot keep everyone busy.
     """
     head = t.run(op.tenant, op.run_id)
     if head is None:
@@ -137,20 +137,12 @@ def take(t: Tables, op: Take, now: float) -> Taken | Held | RunEnded | Missing:
     is_foreign = head.owner is not None and head.owner != op.process
     if is_foreign and is_alive(t, head.owner or "", now):
         return Held(why="owned")
-    # Read before anything is written: a broken journal must leave the run as it is.
-    entries, is_partial = page(t, head, op.after, head.version)
-    is_same = (head.owner, head.take_id) == (op.process, op.take_id)
-    taken = replace(
-        head,
-        is_clean=head.is_clean if is_same else head.owner is None and head.is_clean,
-        owner=op.process,
-        take_id=op.take_id,
-        deaths=head.deaths + is_foreign,
-        due_at=0.0,
-    )
-    if taken != head:
-        t.update_run(head, replace(taken, updated_at=now))
-    _keep_alive(t, op.process, now)
+    try:
+        entries, is_partial = page(t, head, op.after, head.version)
+    except BrokenChain as error:
+        t.update_run(head, replace(head, owner=None, take_id=None, due_at=None))
+        return Refused(why=error.code, message=error.message)
+    taken = _own(t, head, op, now, deaths=head.deaths + is_foreign)
     return Taken(
         entries=entries,
         is_partial=is_partial,
@@ -161,6 +153,27 @@ def take(t: Tables, op: Take, now: float) -> Taken | Held | RunEnded | Missing:
         is_clean=taken.is_clean,
         deaths=taken.deaths,
     )
+
+
+def _own(t: Tables, head: RunHead, op: Take, now: float, *, deaths: int) -> RunHead:
+    """The run's row with its new owner, whose lease is renewed with it.
+
+    The open reservation may be used only if there was no owner: the run was new, suspended, or
+    released clean. Repeating a take repeats its answer.
+    """
+    is_same = (head.owner, head.take_id) == (op.process, op.take_id)
+    taken = replace(
+        head,
+        is_clean=head.is_clean if is_same else head.owner is None and head.is_clean,
+        owner=op.process,
+        take_id=op.take_id,
+        deaths=deaths,
+        due_at=0.0,
+    )
+    if taken != head:
+        t.update_run(head, replace(taken, updated_at=now))
+    _keep_alive(t, op.process, now)
+    return taken
 
 
 def _keep_alive(t: Tables, process: str, now: float) -> None:

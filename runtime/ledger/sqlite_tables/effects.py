@@ -31,7 +31,7 @@ class EffectTables(Statements):
 
     def effects_of(self, tenant: str, run_id: str) -> Sequence[EffectRow]:
         sql = "SELECT doc FROM effects WHERE tenant = ? AND run_id = ? ORDER BY key"
-        return list(self.docs(_read_effect, sql, (tenant, run_id)))
+        return [_read_effect(row[0]) for row in self.all(sql, (tenant, run_id))]
 
     def newest_effects(self, tenant: str, *, is_unresolved_only: bool) -> Iterable[EffectRow]:
         only = "AND state = 'unknown' " if is_unresolved_only else ""

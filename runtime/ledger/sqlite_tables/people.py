@@ -59,7 +59,7 @@ class PeopleTables(Statements):
 
     def questions_of(self, tenant: str, run_id: str) -> Sequence[QuestionRow]:
         sql = "SELECT doc FROM questions WHERE tenant = ? AND run_id = ? ORDER BY id"
-        return list(self.docs(_read_question, sql, (tenant, run_id)))
+        return [_read_question(row[0]) for row in self.all(sql, (tenant, run_id))]
 
     def signals(self, tenant: str, run_id: str) -> Sequence[Signal]:
         sql = "SELECT doc FROM signals WHERE tenant = ? AND run_id = ? ORDER BY id"
@@ -88,7 +88,7 @@ class PeopleTables(Statements):
     def holds(self) -> Sequence[HoldRow]:
         if self._holds is None:
             sql = "SELECT doc FROM holds ORDER BY tenant, agent"
-            self._holds = list(self.docs(_read_hold, sql, ()))
+            self._holds = [_read_hold(row[0]) for row in self.all(sql, ())]
         return self._holds
 
     def put_hold(self, row: HoldRow) -> None:

@@ -84,6 +84,8 @@ class RunTables(Statements):
 
     def update_run(self, old: RunHead, new: RunHead, summary: Summary | None = None) -> None:
         is_waking = (old.due_at, old.published) != (new.due_at, new.published)
+        # A run that waits for nothing in particular ends without its due time changing.
+        is_waking = is_waking or new.status.is_terminal
         values = _waking_values(new) if is_waking else _changing_values(new)
         if is_waking:
             values += (not new.status.is_terminal,)

@@ -1,0 +1,270 @@
+"""Side effects: exactly one for a key, wherever the process dies and whatever the tool says."""
+
+from typing import Any
+
+import pytest
+
+from messages import events as e
+from messages.ledger import Append
+from messages.state import LoopState
+from messages.status import Reason, Status
+from runtime.model.scripted import Turn
+from tests.flow.desk import LOST, Desk, agent, look, pay, post, shout
+from tests.flow.stage import Stage, no, yes
+from treadle import Correctable, Transient, Unrecoverable
+from treadle.testing import call, finish, turn
+
+
+def stage(*turns: Turn, desk: Desk | None = None, **options: Any) -> tuple[Stage, Desk]:
+    desk = desk or Desk()
+    return Stage(agent(**options), script=list(turns), deps=desk), desk
+
+
+def kinds(state: LoopState) -> list[str]:
+    return [line.outcome for line in state.tool_history]
+
+
+async def results(on: Stage) -> list[tuple[str, str | None]]:
+    """How each call ended, with the code of its problem."""
+    found = [event for event in await on.events() if isinstance(event, e.Observed)]
+    return [(event.kind, event.problem.code if event.problem else None) for event in found]
+
+
+# ------------------------------------------------------------------ crashes
+STORY = (call(look, key="a"), call(pay, key="a", amount=2000), call(post, key="a"), finish("done"))
+WRITES = 7
+"""Entries of that story: read, asked, intended, done, intended, done, the end."""
+
+
+async def test_the_story_has_as_many_entries_as_the_design_says() -> None:
+    on, desk = stage(*STORY)
+    await on.create()
+    state = await on.play()
+    assert (state.status, state.version, state.step_count) == (Status.SUCCEEDED, WRITES, 4)
+    assert desk.effects == {"pay:a:v1": 1, "post:a:v1": 1}
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+@pytest.mark.parametrize("place", range(WRITES))
+async def test_a_crash_at_any_write_of_the_journal_changes_no_effect(
+    place: int, where: str
+) -> None:
+    """``before``: the entry was never written; ``after``: it was, and nobody heard of it."""
+    on, desk = stage(*STORY)
+    died: list[Append] = []
+
+    def die(append: Append) -> str:
+        if len(on.ledger.appends) == place and not died:
+            died.append(append)
+            return where
+        return ""
+
+    on.ledger.die = die
+    await on.create()
+    state = await on.play()
+    assert (state.status, on.deaths) == (Status.SUCCEEDED, 1)
+    assert desk.effects == {"pay:a:v1": 1, "post:a:v1": 1}
+    assert len([o for o in state.outstanding if o.status == "executed"]) == 2
+    assert state.step_count <= 5, "at most the open reservation is lost"
+
+
+async def test_two_crashes_in_a_row_are_no_more_than_one() -> None:
+    for first in range(WRITES):
+        on, desk = stage(*STORY)
+        died: list[int] = []
+
+        def die(append: Append, died: list[int] = died, first: int = first) -> str:
+            if append.version > first and len(died) < 2:
+                died.append(append.version)
+                return "after" if len(died) == 1 else "before"
+            return ""
+
+        on.ledger.die = die
+        await on.create()
+        state = await on.play()
+        assert state.status is Status.SUCCEEDED
+        assert desk.effects == {"pay:a:v1": 1, "post:a:v1": 1}
+
+
+# ------------------------------------------------------------------ what a write says
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Transient("later"), "TRANSIENT"),
+        (Correctable("other amount", hint="use 5"), "CORRECTABLE"),
+        (Unrecoverable("never"), "UNRECOVERABLE"),
+    ],
+)
+async def test_a_write_that_says_nothing_happened_is_an_error_for_the_model(
+    error: Exception, code: str
+) -> None:
+    desk = Desk(faults={"post": [error]})
+    on, _ = stage(call(post, key="a"), finish("failed"), desk=desk)
+    await on.create()
+    state = await on.play()
+    assert await results(on) == [("error", code)]
+    assert (desk.requests, desk.effects) == (["post:a:v1"], {}), "nobody retries a write"
+    assert (await on.effects())["post:a:v1"].state == "free"
+    assert state.status is Status.SUCCEEDED
+    told = on.model.requests[1].messages[-1]["content"][0]
+    assert told["is_error"]
+    assert code in told["content"]
+
+
+async def test_a_key_that_an_error_freed_can_be_tried_again() -> None:
+    desk = Desk(faults={"post": [Transient("later")]})
+    on, _ = stage(call(post, key="a"), call(post, key="a"), finish("ok"), desk=desk)
+    await on.create()
+    state = await on.play()
+    assert (kinds(state), desk.effects) == (["error", "ok"], {"post:a:v1": 1})
+
+
+@pytest.mark.parametrize("fault", [LOST, RuntimeError("boom")], ids=["Unknown", "RuntimeError"])
+async def test_a_lost_reply_is_replayed_under_the_same_key(fault: Exception) -> None:
+    desk = Desk(faults={"pay afterwards": [fault]})
+    on, _ = stage(call(pay, key="a"), finish("ok"), desk=desk)
+    await on.create()
+    state = await on.play()
+    assert state.status is Status.SUCCEEDED
+    assert (desk.requests, desk.effects) == (["pay:a:v1"] * 2, {"pay:a:v1": 1})
+    assert kinds(state) == ["unknown", "ok"]
+    assert len({c.grant_id for c in (await on.effects())["pay:a:v1"].claims}) == 2
+
+
+async def test_a_lost_reply_is_looked_up_after_w() -> None:
+    desk = Desk(faults={"post afterwards": [LOST]})
+    on, _ = stage(call(post, key="a"), finish("ok"), desk=desk)
+    await on.create()
+    state = await on.play()
+    assert (desk.requests, desk.lookups) == (["post:a:v1"], 1)
+    found = [event for event in await on.events() if isinstance(event, e.Reconciled)]
+    assert [(event.finding, event.how) for event in found] == [("happened", "lookup")]
+    assert state.evidence[-1].payload == "found a"
+    waits = [event for event in await on.events() if isinstance(event, e.Suspended)]
+    claimed = (await on.effects())["post:a:v1"].claims[0].at
+    assert waits[0].until is not None
+    assert waits[0].until >= claimed + 0.3, "W: deadline and late commit"
+
+
+async def test_what_a_lookup_finds_absent_is_tried_again_under_a_new_grant() -> None:
+    desk = Desk(faults={"post": [LOST]})
+    on, _ = stage(call(post, key="a"), finish("ok"), desk=desk)
+    await on.create()
+    state = await on.play()
+    assert (desk.requests, desk.effects) == (["post:a:v1"] * 2, {"post:a:v1": 1})
+    assert state.status is Status.SUCCEEDED
+    grants = [event.grant_id for event in await on.events() if isinstance(event, e.Intended)]
+    assert len(set(grants)) == 2
+
+
+async def test_a_lookup_that_cannot_decide_ends_the_run_with_the_key_flagged() -> None:
+    desk = Desk(faults={"post": [LOST], "find_post": [LOST]})
+    on, _ = stage(call(post, key="a"), finish("ok"), desk=desk)
+    await on.create()
+    state = await on.play()
+    assert (state.status, state.reason) == (Status.FAILED, Reason.UNKNOWN_EFFECT)
+    row = (await on.effects())["post:a:v1"]
+    assert (row.state, row.is_flagged) == ("unknown", True)
+    assert "outcome unknown: post (post:a:v1)" in state.summary
+
+
+async def test_a_write_that_hangs_is_unknown_and_looked_up() -> None:
+    desk = Desk(faults={"post": ["hang"]})
+    on, _ = stage(call(post, key="a"), finish("ok"), desk=desk)
+    await on.create()
+    state = await on.play()
+    assert state.status is Status.SUCCEEDED
+    assert kinds(state) == ["unknown", "ok"]
+    assert desk.effects == {"post:a:v1": 1}
+
+
+async def test_a_downstream_that_never_answers_is_bounded() -> None:
+    desk = Desk(faults={"pay": ["hang"] * 20})
+    on, _ = stage(call(pay, key="a"), finish("ok"), desk=desk)
+    await on.create()
+    state = await on.play()
+    assert (state.status, state.reason) == (Status.FAILED, Reason.UNKNOWN_EFFECT)
+    assert len(desk.requests) == 5
+    assert (await on.effects())["pay:a:v1"].is_flagged
+
+
+# ------------------------------------------------------------------ blind
+async def test_a_blind_write_is_always_asked_for_and_never_retried() -> None:
+    desk = Desk(faults={"shout afterwards": [LOST]})
+    on, _ = stage(call(shout, key="a"), finish("ok"), desk=desk)
+    await on.create()
+    state = await on.play(yes)
+    assert (state.status, state.reason) == (Status.FAILED, Reason.UNKNOWN_EFFECT)
+    assert desk.effects == {"shout:a": 1}
+    asked = [event for event in await on.events() if isinstance(event, e.ApprovalRequested)]
+    assert [event.rule for event in asked] == ["blind-write"]
+
+
+async def test_a_blind_write_runs_once_it_is_approved() -> None:
+    on, desk = stage(call(shout, key="a"), finish("ok"))
+    await on.create()
+    assert (await on.play(yes)).status is Status.SUCCEEDED
+    assert desk.effects == {"shout:a": 1}
+    on, desk = stage(call(shout, key="a"), finish("ok"))
+    await on.create()
+    assert (await on.play(no)).status is Status.SUCCEEDED
+    assert desk.effects == {}
+
+
+# ------------------------------------------------------------------ shared keys
+async def test_two_runs_with_one_business_key_have_one_effect_and_one_result() -> None:
+    on, desk = stage(call(pay, key="a"), finish("ok"))
+    for run_id in ("run-1", "run-2"):
+        await on.create(run_id)
+        async with on.life() as life:
+            state = await life.rest(run_id=run_id)
+        assert state is not None
+        assert state.status is Status.SUCCEEDED
+        assert state.evidence[-1].payload == "done pay:a:v1"
+    assert (desk.requests, desk.effects) == (["pay:a:v1"], {"pay:a:v1": 1})
+
+
+async def test_a_key_used_with_other_arguments_is_refused() -> None:
+    on, desk = stage(call(pay, key="a"), call(pay, key="a", amount=2), finish("ok"))
+    await on.create()
+    await on.play()
+    assert await results(on) == [("ok", None), ("refused", "KEY_MISMATCH")]
+    assert desk.effects == {"pay:a:v1": 1}
+
+
+async def test_two_calls_of_one_turn_with_one_key_have_one_effect() -> None:
+    """The ledger names the call that may not be intended; the other one is."""
+    on, desk = stage(turn(call(pay, key="a"), call(pay, key="a")), finish("ok"))
+    await on.create()
+    state = await on.play()
+    assert state.status is Status.SUCCEEDED
+    assert desk.effects == {"pay:a:v1": 1}
+    assert sorted(await results(on)) == [("ok", None), ("refused", "KEY_BUSY")]
+
+
+async def test_the_same_call_in_a_later_step_gets_the_stored_result() -> None:
+    on, desk = stage(call(pay, key="a"), call(pay, key="a"), finish("ok"))
+    await on.create()
+    state = await on.play()
+    assert (desk.requests, kinds(state)) == (["pay:a:v1"], ["ok", "ok"])
+
+
+async def test_a_precondition_is_asked_before_the_effect() -> None:
+    on, desk = stage(call(pay, key="a"), finish("ok"), desk=Desk(owed=False))
+    await on.create()
+    state = await on.play()
+    assert (kinds(state), desk.requests) == (["unmet"], [])
+
+
+async def test_an_approved_action_is_revalidated_when_the_run_goes_on() -> None:
+    """A29: the world may have changed while a person thought about it."""
+    on, desk = stage(call(pay, key="a", amount=2000), finish("ok"))
+    await on.create()
+
+    def late(row: object) -> str:
+        del row
+        desk.owed = False
+        return "approved"
+
+    state = await on.play(late)
+    assert (kinds(state), desk.requests) == (["unmet"], [])
