@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from types import ModuleType
 
@@ -24,7 +25,7 @@ from runtime.bus.server import EmbeddedServer
 from runtime.bus.wire import Pace
 from runtime.clock import MachineClock, MachineIds, machine_chance
 from runtime.ledger.sqlite import SqliteLedger
-from runtime.log import Line, log, set_up
+from runtime.log import Level, Line, log, set_up
 from runtime.policy.grants import load_signer
 from runtime.settings import Policy, Settings
 from runtime.supervisor import ChildSpec, Supervisor, leave_at_once
@@ -80,6 +81,8 @@ async def run_daemon(options: DaemonOptions) -> int:
     data_dir = options.data_dir.absolute()
     app, folder = await anyio.to_thread.run_sync(_load, options.app)
     settings, policy = await anyio.to_thread.run_sync(_configure, options, folder)
+    for name, owners in (await anyio.to_thread.run_sync(shared_names)).items():
+        log(Line.CONFIG_WARNING, Level.WARNING, package=name, owners=", ".join(owners))
     agents, models = await anyio.to_thread.run_sync(models_of, app, settings, options.model)
     await anyio.to_thread.run_sync(partial(_make, data_dir))
     os.environ[DATA_DIR_VARIABLE] = str(data_dir)
@@ -117,6 +120,13 @@ async def run_daemon(options: DaemonOptions) -> int:
 
 
 # ------------------------------------------------------------------ before anything runs
+def shared_names() -> dict[str, list[str]]:
+    """Our top-level packages that another distribution ships too: one overwrites the other."""
+    owners = packages_distributions()
+    ours = ("messages", "runtime", "actors", "treadle")
+    return {name: owners[name] for name in ours if len(set(owners.get(name, ()))) > 1}
+
+
 def _load(spec: str) -> tuple[App, Path | None]:
     module_name, name = loading.split(spec)
     module = loading.find_module(module_name)

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream
+from msgspec.structs import replace
 
 from messages import subjects
+from messages.agent import AgentSpec
 from messages.errors import DeclarationError
 from messages.ledger import ApprovalRows, Create, DecideApproval, ListApprovals, Load, Loaded
 from messages.parts import JsonValue
@@ -41,7 +43,6 @@ from runtime.tools.workers import Workers
 from treadle.assembly import Parts, assemble, models_of
 
 if TYPE_CHECKING:
-    from messages.agent import AgentSpec
     from runtime.model.port import Model
 
 __all__ = ["Crash", "Run", "Script", "Turn", "View", "call", "finish", "run", "say", "turn"]
@@ -53,6 +54,8 @@ _APPROVER = "approver"
 _SUBMITTER = "submitter"
 _RUN = "run-1"
 _TENANT = "default"
+_SETTLE_S = 0.05
+"""W of every tool: how long after its claim "absent" does not count yet."""
 _RESTS = frozenset({Status.AWAITING_HUMAN, Status.PAUSED})
 """Waits that only a person could end."""
 
@@ -157,9 +160,10 @@ class _Stage:
         return await self._live(None)
 
     async def _create(self, goal: str, inputs: dict[str, JsonValue]) -> None:
-        self._agents, self._models = await anyio.to_thread.run_sync(
+        agents, self._models = await anyio.to_thread.run_sync(
             partial(models_of, self._app, self._settings, scripted.NAME, script=self._script)
         )
+        self._agents = {name: _impatient(spec) for name, spec in agents.items()}
         spec = self._agents[self._agent.name]
         events, summary = first_entry(
             spec,
@@ -296,6 +300,12 @@ class _MortalCaller(Caller):
         if tool.kind == "write":
             await self._dying.reach("after_effect")
         return called
+
+
+def _impatient(spec: AgentSpec) -> AgentSpec:
+    """A process that died here is really gone, so nothing it sent can still arrive late."""
+    tools = [replace(t, late_commit_s=_SETTLE_S - t.timeout_s) for t in spec.tools]
+    return replace(spec, tools=tuple(tools))
 
 
 def _opening(deps: object) -> Callable[[], AbstractAsyncContextManager[Any]]:

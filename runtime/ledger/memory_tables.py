@@ -16,7 +16,7 @@ from messages.ledger import (
     Summary,
 )
 from runtime.ledger.rules.queries import row_of
-from runtime.ledger.tables import ArtifactHead, ProcessRow, RunHead, StoredEntry
+from runtime.ledger.tables import ArtifactHead, ProcessRow, RunFilter, RunHead, StoredEntry
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -96,16 +96,21 @@ class MemoryTables:
     def children(self, tenant: str, run_id: str) -> Sequence[RunHead]:
         return [r for r in self._runs_of(tenant) if r.parent == run_id]
 
-    def newest_runs(
-        self, tenant: str, *, is_open_only: bool, since: float | None
-    ) -> Iterable[RunRow]:
+    def newest_runs(self, tenant: str, like: RunFilter) -> Iterable[RunRow]:
         for head in reversed(self._runs_of(tenant)):
-            is_new = since is None or head.created_at >= since
-            if is_new and not (is_open_only and head.status.is_terminal):
+            is_status = not like.statuses or head.status in like.statuses
+            is_agent = like.agent in (None, head.agent)
+            is_open = not (like.is_open_only and head.status.is_terminal)
+            if is_status and is_agent and is_open and head.created_at >= like.since:
                 yield row_of(head, self.summaries[tenant, head.run_id])
 
-    def due_runs(self, now: float) -> Iterable[RunHead]:
-        due = [r for r in self.runs.values() if r.due_at is not None and r.due_at <= now]
+    def due_runs(self, now: float, process: str) -> Iterable[RunHead]:
+        alive = {p.process for p in self.processes.values() if p.expires_at > now} - {process}
+        due = [
+            r
+            for r in self.runs.values()
+            if r.due_at is not None and r.due_at <= now and r.owner not in alive
+        ]
         return sorted(due, key=lambda r: (r.created_at, r.tenant, r.run_id))
 
     def unpublished_runs(self, stream: str, limit: int) -> Sequence[RunHead]:

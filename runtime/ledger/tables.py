@@ -78,6 +78,17 @@ class ArtifactHead(msgspec.Struct, frozen=True):
     """All parts are there and hash to its name."""
 
 
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """What a listing of runs can leave to the database."""
+
+    is_open_only: bool = False
+    statuses: tuple[Status, ...] = ()
+    """As stored, so never QUEUED; empty: any."""
+    agent: str | None = None
+    since: float = 0.0
+    """Created then or later."""
+
+
 class Tables(Protocol):
     """Rows of one transaction. Nothing here decides anything."""
 
@@ -110,14 +121,12 @@ class Tables(Protocol):
         """Runs whose parent this is, oldest first."""
         ...
 
-    def newest_runs(
-        self, tenant: str, *, is_open_only: bool, since: float | None
-    ) -> Iterable[RunRow]:
-        """Runs of a tenant, created at or after ``since``, newest first."""
+    def newest_runs(self, tenant: str, like: RunFilter) -> Iterable[RunRow]:
+        """Runs of a tenant that match, newest first."""
         ...
 
-    def due_runs(self, now: float) -> Iterable[RunHead]:
-        """Runs whose ``due_at`` has come, oldest first."""
+    def due_runs(self, now: float, process: str) -> Iterable[RunHead]:
+        """Runs whose ``due_at`` has come, owned by nobody alive but ``process``, oldest first."""
         ...
 
     def unpublished_runs(self, stream: str, limit: int) -> Sequence[RunHead]:

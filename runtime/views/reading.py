@@ -87,7 +87,7 @@ class Reader:
             entries.extend(page.entries)
         if not entries or (upto is not None and entries[-1].version < upto):
             have = f"it is at version {page.row.version}"
-            raise NotFound("version", f"{upto} of {run_id}", hint=have)
+            raise NotFound("version", str(upto), hint=have)
         return History(tuple(entries), page.row, page.now)
 
     async def show(self, body: Show) -> View:

@@ -162,7 +162,11 @@ async def test_ever_a_key_once_claimed_is_not_voided_through_a_later_intent(desk
     hand = await with_intent(desk)
     await desk.ask(desk.claim())
     await hand.append(intended(grant="g2"))
-    is_a(await desk.ask(desk.void("g2")), Started)
+    desk.clock.advance(3.0)
+    is_a(await desk.ask(desk.claim("c2", "g2", is_replay=True)), Claimed)
+    await hand.append(intended(grant="g3"))
+    started = is_a(await desk.ask(desk.void("g3")), Started)
+    assert started.last_claim_at - started.first_claim_at == 3.0
     assert (await desk.key()).state == "intended"
 
 

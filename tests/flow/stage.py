@@ -53,7 +53,7 @@ from runtime.loop.evolve import fold
 from runtime.loop.start import first_entry
 from runtime.model import scripted
 from runtime.model.port import ModelAnswer, ModelRequest
-from runtime.model.scripted import Script, ScriptedModel
+from runtime.model.scripted import Playable, ScriptedModel
 from runtime.policy.grants import Signer
 from runtime.settings import Model as ModelSettings
 from runtime.settings import Policy, Runtime, Settings
@@ -137,7 +137,7 @@ class Watched:
 class Listening(ScriptedModel):
     """A script that remembers what it was asked, and may wait or answer otherwise."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Playable) -> None:
         super().__init__(script)
         self.requests: list[ModelRequest] = []
         self.gate: Callable[[ModelRequest], Any] | None = None
@@ -162,7 +162,7 @@ class Stage:
     def __init__(
         self,
         *agents: Agent[Any],
-        script: Script,
+        script: Playable,
         deps: object = None,
         policy: Policy | None = None,
         settings: Settings | None = None,
@@ -181,9 +181,7 @@ class Stage:
         self.ids = MachineIds()
         self.ledger = Watched(MemoryLedger(lambda: self._clock.now() + self.late_s))
         self._policy = policy or Policy(version="test")
-        self.settings = settings or Settings(
-            runtime=Runtime(lease_s=0.4, due_s=0.03, grace_s=0.3)
-        )
+        self.settings = settings or Settings(runtime=Runtime(lease_s=0.4, due_s=0.03, grace_s=0.3))
         self._pace = pace
         self._max_payload = max_payload
         self._specs: Mapping[str, AgentSpec] = {}
@@ -230,9 +228,7 @@ class Stage:
 
     async def approvals(self, *, is_pending_only: bool = True) -> tuple[ApprovalRow, ...]:
         """What people are asked."""
-        rows = await self.ask_quietly(
-            ListApprovals(tenant=TENANT, is_pending_only=is_pending_only)
-        )
+        rows = await self.ask_quietly(ListApprovals(tenant=TENANT, is_pending_only=is_pending_only))
         assert isinstance(rows, ApprovalRows)
         return rows.rows
 
@@ -316,9 +312,7 @@ class Stage:
                     process=self.process,
                 )
             )
-            supervisor = Supervisor(
-                clock=self._clock, chance=lambda: 0.0, grace_s=1.0, signals=()
-            )
+            supervisor = Supervisor(clock=self._clock, chance=lambda: 0.0, grace_s=1.0, signals=())
             tasks.start_soon(supervisor.run, roles.specs)
             yield Life(self, bus, supervisor, tasks)
             tasks.cancel_scope.cancel()
@@ -340,7 +334,9 @@ class Stage:
 class Life:
     """One process."""
 
-    def __init__(self, stage: Stage, bus: WireBus, supervisor: Supervisor, tasks: TaskGroup) -> None:
+    def __init__(
+        self, stage: Stage, bus: WireBus, supervisor: Supervisor, tasks: TaskGroup
+    ) -> None:
         self._stage = stage
         self.bus = bus
         self.supervisor = supervisor

@@ -1,5 +1,6 @@
 """People: approvals in any order, expiry, cancel, pause and resume at odd moments, escalations."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -7,7 +8,7 @@ import anyio
 import pytest
 
 from messages import events as e
-from messages.ledger import AnswerQuestion, ApprovalRow, SendSignal, Signal
+from messages.ledger import AnswerQuestion, ApprovalRow, DecideApproval, SendSignal, Signal
 from messages.state import LoopState
 from messages.status import Reason, Status
 from runtime.model.port import ModelRequest
@@ -179,9 +180,7 @@ async def test_a_person_who_may_not_approve_is_asked_after_again() -> None:
     assert desk.effects == {"pay:a:v1": 1}
 
 
-def _as_requester(row: ApprovalRow) -> Any:
-    from messages.ledger import DecideApproval  # noqa: PLC0415 - one use
-
+def _as_requester(row: ApprovalRow) -> DecideApproval:
     return DecideApproval(
         tenant=TENANT, approval_id=row.id, decision="approved", person="submitter"
     )
@@ -200,7 +199,9 @@ async def test_a_cancel_ends_what_waits() -> None:
     assert (state.status, state.reason) == (Status.CANCELLED, Reason.BY_PERSON)
     assert [line.outcome for line in state.tool_history] == ["ok", "cancelled"]
     assert desk.requests == []
-    assert (await on.events())[-1].person == "eve"  # pyright: ignore[reportAttributeAccessIssue]
+    end = (await on.events())[-1]
+    assert isinstance(end, e.Finished)
+    assert end.person == "eve"
     [row] = await on.approvals(is_pending_only=False)
     assert row.state == "void"
 
@@ -306,7 +307,7 @@ async def test_a_paused_run_waits_for_its_approval_again_after_the_resume() -> N
     assert desk.effects == {"pay:a:v1": 1}
 
 
-async def until(on: Stage, holds: Any) -> LoopState:
+async def until(on: Stage, holds: Callable[[LoopState], bool]) -> LoopState:
     """Wait for a state, whatever rest lies on the way."""
     with anyio.fail_after(8):
         while True:
@@ -380,7 +381,7 @@ async def test_a_waiting_run_whose_agent_is_gone_ends_when_it_is_woken() -> None
     assert (await on.play(nothing)).status is Status.AWAITING_APPROVAL
     other = Stage(agent(), script=[], deps=Desk())
     other.agent.name = "another"
-    other.app.agents = {"another": other.agent}  # pyright: ignore[reportAttributeAccessIssue]
+    other.app.agents = {"another": other.agent}
     other.ledger = on.ledger
     assert await on.decide(yes) == 1
     async with other.life():

@@ -25,10 +25,11 @@ from messages.ledger import (
     RunRows,
     Summary,
 )
+from messages.status import Status
 from runtime.ledger import chain
 from runtime.ledger.rules.people import is_held
 from runtime.ledger.rules.signals import has_cancel
-from runtime.ledger.tables import RunHead, Tables
+from runtime.ledger.tables import RunFilter, RunHead, Tables
 
 RowT = TypeVar("RowT")
 
@@ -122,7 +123,7 @@ def due(t: Tables, op: Due, now: float) -> DueRuns:
     driving = frozenset(op.driving)
     drives = (
         (head.created_at, DueRun(tenant=head.tenant, run_id=head.run_id, need="drive"))
-        for head in t.due_runs(now)
+        for head in t.due_runs(now, op.process)
         if _wants_drive(t, head, op.process, driving, now)
     )
     unpublished = t.unpublished_runs(op.stream, limit) if op.stream else ()
@@ -159,16 +160,25 @@ def _wants_drive(
 # ------------------------------------------------------------------ listings
 def list_runs(t: Tables, op: ListRuns) -> RunRows:
     """Runs that match all that is given."""
-    is_open_only = op.is_open_only and not op.statuses
-    rows = t.newest_runs(op.tenant, is_open_only=is_open_only, since=op.since)
+    # QUEUED is shown, never stored.
+    stored = {Status.RUNNING if s is Status.QUEUED else s for s in op.statuses}
+    are_open = op.is_open_only and not stored
+    if stored:
+        are_open = not any(status.is_terminal for status in stored)
+    like = RunFilter(
+        is_open_only=are_open,
+        statuses=tuple(sorted(stored)),
+        agent=op.agent,
+        since=op.since or 0.0,
+    )
+    rows = t.newest_runs(op.tenant, like)
     return RunRows(rows=_first(_runs_like(rows, op), op.limit))
 
 
 def _runs_like(rows: Iterable[RunRow], op: ListRuns) -> Iterator[RunRow]:
     for row in rows:
         is_status = not op.statuses or row.shown_status in op.statuses
-        is_agent = op.agent is None or row.summary.agent == op.agent
-        if is_status and is_agent and op.labels.items() <= row.summary.labels.items():
+        if is_status and op.labels.items() <= row.summary.labels.items():
             yield row
 
 

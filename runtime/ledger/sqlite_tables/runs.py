@@ -11,7 +11,7 @@ from messages.ledger import RunRow, Summary
 from runtime.ledger.rows import INDEXED_COLUMNS, RUN_COLUMNS, RUN_KEY, head_of
 from runtime.ledger.rules.queries import row_of
 from runtime.ledger.sqlite_tables.statements import Statements, encode
-from runtime.ledger.tables import ProcessRow, RunHead, StoredEntry
+from runtime.ledger.tables import ProcessRow, RunFilter, RunHead, StoredEntry
 
 _COLUMNS = ", ".join(RUN_COLUMNS)
 _CHANGING = tuple(
@@ -46,20 +46,18 @@ _RUN = f"SELECT {_COLUMNS} FROM runs WHERE tenant = ? AND run_id = ?"
 _CHILDREN = (
     f"SELECT {_COLUMNS} FROM runs WHERE tenant = ? AND parent = ? ORDER BY created_at, run_id"
 )
-_NEWEST = (
-    f"SELECT {_COLUMNS}, summary FROM runs WHERE tenant = ? AND created_at >= ? "
-    "ORDER BY created_at DESC, run_id DESC"
-)
-_NEWEST_OPEN = _NEWEST.replace("WHERE", "WHERE is_open = 1 AND")
+_NEWEST = f"SELECT {_COLUMNS}, summary FROM runs WHERE tenant = ? AND created_at >= ?"
+_NEWEST_FIRST = " ORDER BY created_at DESC, run_id DESC"
 _DUE = (
     f"SELECT {_COLUMNS} FROM runs WHERE due_at IS NOT NULL AND due_at <= ? "
+    "AND (owner IS NULL OR owner = ? OR owner NOT IN "
+    "(SELECT process FROM processes WHERE expires_at > ?)) "
     "ORDER BY created_at, tenant, run_id"
 )
 _UNPUBLISHED = (
     f"SELECT {_COLUMNS} FROM runs WHERE is_open = 0 AND published {{}} ? "
     "ORDER BY published, created_at, tenant, run_id LIMIT ?"
 )
-_NOT_BEFORE = 0.0
 
 _read_summary = msgspec.json.Decoder(Summary).decode
 
@@ -111,15 +109,20 @@ class RunTables(Statements):
     def children(self, tenant: str, run_id: str) -> Sequence[RunHead]:
         return [head_of(row) for row in self.all(_CHILDREN, (tenant, run_id))]
 
-    def newest_runs(
-        self, tenant: str, *, is_open_only: bool, since: float | None
-    ) -> Iterable[RunRow]:
-        sql = _NEWEST_OPEN if is_open_only else _NEWEST
-        rows = self.each(sql, (tenant, since or _NOT_BEFORE))
+    def newest_runs(self, tenant: str, like: RunFilter) -> Iterable[RunRow]:
+        sql, values = _NEWEST, [tenant, like.since, *like.statuses]
+        if like.is_open_only:
+            sql += " AND is_open = 1"
+        if like.statuses:
+            sql += f" AND status IN ({', '.join('?' * len(like.statuses))})"
+        if like.agent is not None:
+            sql += " AND agent = ?"
+            values.append(like.agent)
+        rows = self.each(sql + _NEWEST_FIRST, tuple(values))
         return (row_of(head_of(row[:-1]), _read_summary(row[-1])) for row in rows)
 
-    def due_runs(self, now: float) -> Iterable[RunHead]:
-        return (head_of(row) for row in self.each(_DUE, (now,)))
+    def due_runs(self, now: float, process: str) -> Iterable[RunHead]:
+        return (head_of(row) for row in self.each(_DUE, (now, process, now)))
 
     def unpublished_runs(self, stream: str, limit: int) -> Sequence[RunHead]:
         # Two ranges of the index instead of an inequality, which would read every ended run.

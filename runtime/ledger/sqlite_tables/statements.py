@@ -1,6 +1,7 @@
 """How the tables talk to SQLite: one cursor, cached statements, rows that are documents.
 
-Every statement is constant text, so that the driver's statement cache prepares it once.
+A statement is put together from constants only, in a few dozen ways, so that the driver's statement
+cache prepares each once.
 """
 
 import sqlite3

@@ -5,7 +5,6 @@ from one seed. It keeps the journal as a ledger would (versions, commits, lost b
 can fold it, render it and look at any moment of it.
 """
 
-from dataclasses import dataclass, field
 from random import Random
 from typing import assert_never
 
@@ -88,36 +87,37 @@ def action_of(call: CallState) -> Action:
     )
 
 
-@dataclass
 class World:
     """One run and what happens to it.
 
     Attributes:
         mood: How likely each kind of trouble is, drawn once per seed.
         journal: Entries as committed.
-        state: Everything known, the buffer included.
+        state: Everything known, the buffer included; ``base``: what is durable.
     """
 
-    seed: int
-    spec: AgentSpec = SPEC
-    limits: Limits | None = None
-    at: float = T0
-    journal: list[Entry] = field(default_factory=list)
-    buffer: list[e.AnyEvent] = field(default_factory=list)
-    named: set[int] = field(default_factory=set)
-    signals: list[Signal] = field(default_factory=list)
-    directives: list[str] = field(default_factory=list)
-    stretch: float = 0.0
-    crashes: int = 0
-
-    def __post_init__(self) -> None:
-        self.rng = Random(self.seed)
+    def __init__(self, seed: int, *, spec: AgentSpec = SPEC, limits: Limits | None = None) -> None:
+        self.seed = seed
+        self.spec = spec
+        self.rng = Random(seed)
         self.mood = {
             kind: self.rng.choice([0.0, 0.05, 0.3])
             for kind in ("crash", "bad", "deny", "ask", "unknown", "lost", "signal", "silent")
         }
+        self.at = T0
+        self.stretch = 0.0
+        self.ids = 0
+        self.take = "take-0"
+        self.may_use = True
+        self.crashes = 0
+        self.waits_for_good = False
+        self.buffer: list[e.AnyEvent] = []
+        self.named: set[int] = set()
+        self.signals: list[Signal] = []
+        self.directives: list[str] = []
+        self.approvals: set[str] = set()
         events, _ = first_entry(
-            self.spec,
+            spec,
             tenant="t",
             run_id="r",
             principal="p",
@@ -125,17 +125,12 @@ class World:
             goal="goal",
             inputs={"n": 1},
             labels={},
-            limits=self.limits or self.spec.limits,
+            limits=limits or spec.limits,
             trace_id="trace",
             now=T0,
         )
-        self.ids = 0
-        self.take = "take-0"
-        self.may_use = True
-        self.base = self.state = fold_entry(None, self._entry(0, events))
-        self.journal.append(self._entry(0, events))
-        self.approvals: dict[str, tuple[str, str]] = {}
-        self.waits_for_good = False
+        self.journal = [self._entry(0, events)]
+        self.base = self.state = fold_entry(None, self.journal[0])
 
     # ------------------------------------------------------------------ chance
     def chance(self, kind: str) -> bool:
@@ -313,7 +308,7 @@ class World:
                         )
                     )
 
-    def _perform(self, directive: d.Directive) -> None:  # noqa: C901, PLR0912 - one flat match over a closed union
+    def _perform(self, directive: d.Directive) -> None:  # noqa: C901, PLR0912, PLR0915 - one flat match over a closed union
         match directive:
             case d.Nothing():
                 pass
@@ -475,6 +470,9 @@ class World:
             return (text("Writing"), use(0, "look", x="cut")), "max_tokens"
         if roll < self.mood["bad"] * 1.05:
             return (text("No."),), "refusal"
+        return self._proposal()
+
+    def _proposal(self) -> tuple[tuple[Block, ...], str]:
         rare = ["ask", "give_up"] if self.rng.random() < 0.1 else ["calls"]
         kind = self.rng.choice(["calls"] * 8 + ["mixed", "finish", "say", "wait", "wait", *rare])
         match kind:
@@ -529,7 +527,7 @@ class World:
         self.add(e.Authorised(step=self.step, verdicts=verdicts, policy="p", grant=grant))
 
     def _verdict(self, call: CallState) -> Verdict:
-        is_approved = self.approvals.get(call.approval_id or "") is not None
+        is_approved = call.approval_id in self.approvals
         if self.chance("deny"):
             return Verdict(ordinal=call.ordinal, decision="deny", why="no")
         if self.chance("ask") and call.tool != "look" and not is_approved:
@@ -544,7 +542,7 @@ class World:
             assert call.action is not None
             assert call.approval_expires_at is not None
             approval_id = self.new_id("apr")
-            self.approvals[approval_id] = (call.tool, call.action.action_hash)
+            self.approvals.add(approval_id)
             self.add(
                 e.ApprovalRequested(
                     step=self.step,

@@ -397,7 +397,7 @@ def test_arguments_keep_their_form() -> None:
     state = told(born(), decided(use(0, "look", **odd)))
     assert state.turn is not None
     assert state.turn.calls[0].arguments == odd
-    assert ARGUMENTS == state_at(2).turn.calls[0].arguments  # pyright: ignore[reportOptionalMemberAccess]
+    assert state_at(2).turn.calls[0].arguments == ARGUMENTS  # pyright: ignore[reportOptionalMemberAccess]
 
 
 def test_asking_twice_is_two_approvals_of_one_call() -> None:

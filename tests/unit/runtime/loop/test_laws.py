@@ -8,6 +8,7 @@ nothing changes after the end.
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -121,7 +122,7 @@ def test_the_fold_does_not_hang_on_the_hash_seed(hash_seed: str) -> None:
     code = "from tests.unit.runtime.loop.test_laws import digests; print(' '.join(digests()))"
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.getcwd()},
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path.cwd())},
         capture_output=True,
         text=True,
         check=True,

@@ -190,7 +190,8 @@ def test_a_cancel_goes_before_everything_but_what_may_have_started() -> None:
     directive = next_of(allowed("look", "mail"), cancel=CANCEL)
     assert isinstance(directive, d.Record)
     state = told(allowed("look", "mail"), *directive.events)
-    assert [c.result and c.result.kind for c in state.turn.calls if state.turn] == ["cancelled"] * 2
+    assert state.turn is not None
+    assert [c.result and c.result.kind for c in state.turn.calls] == ["cancelled"] * 2
     ending = next_of(state, cancel=CANCEL)
     assert ending == d.Finish(
         status=Status.CANCELLED, reason=Reason.BY_PERSON, signal=CANCEL, why="wrong order"
@@ -355,7 +356,7 @@ def test_errors_in_a_row_go_to_people_where_the_agent_names_some() -> None:
 def test_proposals_that_stay_wrong_end_the_run_with_their_own_reason(
     stop_reason: str, code: str, reason: Reason
 ) -> None:
-    state = born()
+    state, directive = born(), next_of(born())
     for step in range(1, 4):
         finish = use(0, "finish", output=1)
         state = told(state, decided(finish, step=step, stop_reason=stop_reason))
@@ -393,7 +394,7 @@ def test_an_empty_turn_is_nudged_once() -> None:
     "kind", ["rejected", "refused", "denied by policy", "denied by a person", "expired"]
 )
 def test_the_third_equal_call_that_came_to_nothing_ends_the_run(kind: str) -> None:
-    state = born(TELL)
+    state, directive = born(TELL), next_of(born(TELL))
     for step in range(1, 4):
         state = assessed(came_to_nothing(told(state, called("mail", step=step)), step, kind))
         directive = next_of(state, TELL)

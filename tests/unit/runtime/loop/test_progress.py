@@ -77,7 +77,8 @@ def flags_of(
 
 def test_the_documents_example() -> None:
     """Seeds/a prints [None, None, 'repeated_action', 'repeated_action'] for four equal calls."""
-    found = flags_of([("look", {"refunds": []})] * 4)
+    payload: JsonValue = {"refunds": []}
+    found = flags_of([("look", payload)] * 4)
     kinds = [None if flag is None else flag.split()[0] for flag in found]
     assert kinds == [None, None, "repeated_action", "repeated_action"]
     assert found[2:] == ["repeated_action warn", "repeated_action stop"]

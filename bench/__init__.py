@@ -1,0 +1,1 @@
+"""Measurements. Nothing here decides whether a test passes."""
