@@ -88,9 +88,7 @@ class Stage:
             now=MachineClock().now(),
         )
         _ = await self.asking.again(
-            Create(
-                tenant=TENANT, run_id=run_id, append_id=run_id, events=events, summary=summary
-            )
+            Create(tenant=TENANT, run_id=run_id, append_id=run_id, events=events, summary=summary)
         )
         return run_id
 

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ import anyio
 import nats
 from anyio.abc import Process
 from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js import JetStreamContext
 
 APP = "treadle.examples.refunds:app"
 READY_S = 30.0
@@ -127,7 +129,7 @@ class Daemon:
 
 @asynccontextmanager
 async def raw_client(url: str, user: str, password: str, inbox: str) -> AsyncGenerator[Client]:
-    client = await nats.connect(
+    client = await nats.connect(  # pyright: ignore[reportUnknownMemberType]
         url,
         user=user,
         password=password,
@@ -135,13 +137,24 @@ async def raw_client(url: str, user: str, password: str, inbox: str) -> AsyncGen
         allow_reconnect=False,
         error_cb=_ignore,
     )
-    transport = client._transport  # noqa: SLF001 -- left open by nats-py if its server is killed
+    transport = client._transport  # left open by nats-py if its server is killed
     try:
         yield client
     finally:
         await client.close()
         if transport is not None:
             transport.close()
+
+
+async def listen(client: Client, subject: str, heard: Callable[[Msg], Awaitable[None]]) -> None:
+    """Hear a subject from now on."""
+    await client.subscribe(subject, cb=heard)  # pyright: ignore[reportUnknownMemberType]
+    await client.flush()
+
+
+def stream(client: Client) -> JetStreamContext:
+    """JetStream of a client."""
+    return client.jetstream()  # pyright: ignore[reportUnknownMemberType]
 
 
 async def _ignore(_error: Exception) -> None:

@@ -13,7 +13,7 @@ from nats.aio.msg import Msg
 from messages.codec import encode
 from messages.execution import Execute
 from runtime.policy.grants import load_signer
-from tests.system.daemon import Daemon
+from tests.system.daemon import Daemon, listen
 from tests.system.test_refund import approve_all, publish, result_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -27,8 +27,7 @@ async def _execute_of(daemon: Daemon, observer: Client) -> bytes:
     async def catch(message: Msg) -> None:
         caught.append(message.data)
 
-    await observer.subscribe(EXECUTE, cb=catch)
-    await observer.flush()
+    await listen(observer, EXECUTE, catch)
     async with daemon.client("submitter") as client:
         await publish(client, "x1")
         await approve_all(daemon, "x1")
@@ -59,8 +58,7 @@ async def test_one_grant_sent_twenty_times_starts_the_write_once(daemon: Daemon)
             reply = await observer.request(EXECUTE, data, timeout=20, headers={"copy": "1"})
             answers.append(json.loads(reply.data))
 
-        await observer.subscribe(EXECUTE, cb=flood)
-        await observer.flush()
+        await listen(observer, EXECUTE, flood)
         async with daemon.client("submitter") as client:
             await publish(client, "x1")
             await approve_all(daemon, "x1")

@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.errors import NotFoundError
 
-from tests.system.daemon import Daemon, ask
+from tests.system.daemon import Daemon, ask, listen, stream
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
@@ -33,7 +33,7 @@ HOPS = {
 
 async def publish(client: Client, run_id: str, agent: str = "refund", **more: object) -> None:
     task = {"goal": GOAL, "run_id": run_id, **more}
-    ack = await client.jetstream().publish(
+    ack = await stream(client).publish(
         f"treadle.tasks.default.submitter.{agent}", json.dumps(task).encode(), timeout=5
     )
     assert ack.stream == "TREADLE_TASKS"
@@ -44,7 +44,7 @@ async def result_of(client: Client, run_id: str, *, within_s: float = 30.0) -> d
     with anyio.fail_after(within_s):
         while True:
             try:
-                message = await client.jetstream().get_last_msg(
+                message = await stream(client).get_last_msg(
                     "TREADLE_RESULTS", f"treadle.results.default.{run_id}", direct=True
                 )
             except NotFoundError:
@@ -92,8 +92,7 @@ async def test_every_hop_of_the_eight_steps_is_seen_on_the_bus(daemon: Daemon) -
         seen.append(message.subject)
 
     async with daemon.observer() as observer, daemon.client("submitter") as client:
-        await observer.subscribe("treadle.rpc.>", cb=note)
-        await observer.flush()
+        await listen(observer, "treadle.rpc.>", note)
         await publish(client, "x1")
         await approve_all(daemon, "x1")
         await result_of(client, "x1")
@@ -140,8 +139,7 @@ async def test_kill_9_at_any_moment_refunds_once(daemon: Daemon, subject: str, c
             killed.set()
 
     async with daemon.observer() as observer, daemon.client("submitter") as client:
-        await observer.subscribe("treadle.rpc.>", cb=kill_at_the_moment)
-        await observer.flush()
+        await listen(observer, "treadle.rpc.>", kill_at_the_moment)
         await publish(client, "x1")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_approve_until_killed, daemon)
