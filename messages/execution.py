@@ -1,9 +1,9 @@
 """What the executor is asked and answers."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from messages.authority import Grant
-from messages.base import Message, Request, Timestamp
+from messages.base import Message, ReplyT_co, Request, Timestamp
 from messages.parts import Action, Attempt, Evidence, Problem
 
 
@@ -33,11 +33,10 @@ class Finding(Message, kw_only=True, tag="finding/1"):
     problem: Problem | None = None
 
 
-class Execute(Request[Outcome], kw_only=True, tag="execute/1"):
-    """Run exactly this action under this grant."""
+class ExecutorRequest(Request[ReplyT_co], kw_only=True, tag="executor-request/1"):
+    """Something to be done with one action of a run, under a grant for exactly that action."""
 
-    role = "executor"
-    verb = "execute"
+    role: ClassVar[str] = "executor"
 
     tenant: str
     run_id: str
@@ -46,7 +45,6 @@ class Execute(Request[Outcome], kw_only=True, tag="execute/1"):
     step: int
     action: Action
     grant: Grant
-    evidence_id: str
     now: Timestamp
     """The ledger's clock as the sender knows it, against which the grant's expiry is read."""
 
@@ -56,44 +54,23 @@ class Execute(Request[Outcome], kw_only=True, tag="execute/1"):
         return self.action.tool
 
 
-class Recheck(Request[RecheckVerdict], kw_only=True, tag="recheck/1"):
+class Execute(ExecutorRequest[Outcome], kw_only=True, tag="execute/1"):
+    """Run exactly this action under this grant."""
+
+    verb = "execute"
+
+    evidence_id: str
+
+
+class Recheck(ExecutorRequest[RecheckVerdict], kw_only=True, tag="recheck/1"):
     """Does the precondition of this action hold now?"""
 
-    role = "executor"
     verb = "recheck"
 
-    tenant: str
-    run_id: str
-    principal: str
-    agent: str
-    step: int
-    action: Action
-    grant: Grant
-    now: Timestamp
 
-    @property
-    def tool(self) -> str:
-        """The tool, a token of the subject."""
-        return self.action.tool
-
-
-class Reconcile(Request[Finding], kw_only=True, tag="reconcile/1"):
+class Reconcile(ExecutorRequest[Finding], kw_only=True, tag="reconcile/1"):
     """Ask the downstream by key whether this action happened."""
 
-    role = "executor"
     verb = "reconcile"
 
-    tenant: str
-    run_id: str
-    principal: str
-    agent: str
-    step: int
-    action: Action
-    grant: Grant
     evidence_id: str
-    now: Timestamp
-
-    @property
-    def tool(self) -> str:
-        """The tool, a token of the subject."""
-        return self.action.tool

@@ -23,6 +23,7 @@ from messages.ledger import (
     AnyLedgerAnswer,
     AnyLedgerRequest,
     Append,
+    Conflicted,
     ApprovalRow,
     ApprovalRows,
     Create,
@@ -35,6 +36,7 @@ from messages.ledger import (
     Load,
     Loaded,
     Renew,
+    RunEnded,
     SendSignal,
     Signal,
     SignalKind,
@@ -87,7 +89,7 @@ class Watched:
     """The ledger, with a word after each operation and a place to die.
 
     Attributes:
-        appends: Entries written so far, over all lives.
+        appends: Entries written so far, over all lives; refused: those of another history.
         die: Called with each Append before it is applied: ``before`` or ``after`` is where the
             process dies.
         answers: Called with each operation: an answer instead of the ledger's, or None.
@@ -96,6 +98,7 @@ class Watched:
     def __init__(self, inner: MemoryLedger) -> None:
         self.inner = inner
         self.appends: list[Append] = []
+        self.refused: list[Append] = []
         self.die: Callable[[Append], str] = lambda _append: ""
         self.answers: Callable[[AnyLedgerRequest], AnyLedgerAnswer | None] = lambda _op: None
         self.dead = anyio.Event()
@@ -113,7 +116,8 @@ class Watched:
             if answer is None:
                 [answer] = await self.inner.apply([op])
             if isinstance(op, Append):
-                self.appends.append(op)
+                kept = self.refused if isinstance(answer, Conflicted | RunEnded) else self.appends
+                kept.append(op)
             self._tell()
             if where == "after":
                 await self._die()
@@ -345,6 +349,10 @@ class Life:
     async def nudge(self, run_id: str = RUN) -> None:
         """Hints, as the gateway sends them after a signal."""
         await self.bus.publish(subjects.signal(TENANT, run_id), b"")
+        await self.bus.publish(subjects.wake(TENANT, run_id), b"")
+
+    async def nudge_wake(self, run_id: str = RUN) -> None:
+        """A hint that a run wants a drive."""
         await self.bus.publish(subjects.wake(TENANT, run_id), b"")
 
     async def rest(

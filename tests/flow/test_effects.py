@@ -9,6 +9,7 @@ from messages.ledger import Append
 from messages.state import LoopState
 from messages.status import Reason, Status
 from runtime.model.scripted import Turn
+from runtime.settings import Runtime, Settings
 from tests.flow.desk import LOST, Desk, agent, look, pay, post, shout
 from tests.flow.stage import Stage, no, yes
 from treadle import Correctable, Transient, Unrecoverable
@@ -268,3 +269,34 @@ async def test_an_approved_action_is_revalidated_when_the_run_goes_on() -> None:
 
     state = await on.play(late)
     assert (kinds(state), desk.requests) == (["unmet"], [])
+
+
+async def test_an_outcome_that_was_settled_is_used_by_the_next_owner() -> None:
+    """Not even a blind write is unknown once its executor has told the ledger."""
+    on, desk = stage(call(shout, key="a"), finish("ok"))
+
+    def die(append: Append) -> str:
+        is_result = any(isinstance(event, e.Observed) for event in append.events)
+        return "before" if is_result and on.deaths == 0 else ""
+
+    on.ledger.die = die
+    await on.create()
+    state = await on.play(yes)
+    assert (state.status, on.deaths) == (Status.SUCCEEDED, 1)
+    assert desk.effects == {"shout:a": 1}
+    found = [event for event in await on.events() if isinstance(event, e.Reconciled)]
+    assert [(event.finding, event.how) for event in found] == [("happened", "settled")]
+
+
+async def test_a_grant_that_nobody_accepts_starts_nothing_and_ends_in_bounded_time() -> None:
+    """As when two machines' clocks differ by more than is allowed for."""
+    refused = Runtime(lease_s=0.4, due_s=0.03, grace_s=0.3, grant_s=0.5)
+    desk = Desk()
+    script = [call(pay, key="a"), call(post, key="b"), call(look, key="c"), finish("nothing")]
+    on = Stage(agent(), script=script, deps=desk, settings=Settings(runtime=refused))
+    await on.create()
+    state = await on.play()
+    assert state.status is Status.SUCCEEDED
+    known = [kind for kind in kinds(state) if kind != "unknown"]
+    assert known == ["unmet", "not_started", "error"]
+    assert (desk.requests, state.evidence) == ([], ())

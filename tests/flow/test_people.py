@@ -125,6 +125,19 @@ async def test_an_approval_that_will_expire_soon_is_used_while_it_lasts() -> Non
     assert len(authorised) == 2, "once to ask, once with the approval"
 
 
+async def test_a_yes_that_is_too_old_when_the_run_goes_on_is_asked_for_again() -> None:
+    """Nobody drove it in between; the old approval must not shorten the new grant either."""
+    on, desk = stage(call(pay, key="a", amount=600), finish("ok"))
+    await on.create()
+    assert (await on.play(nothing)).status is Status.AWAITING_APPROVAL
+    assert await on.decide(yes) == 1
+    on.late_s += 100
+    state = await on.play(yes)
+    assert (state.status, desk.effects) == (Status.SUCCEEDED, {"pay:a:v1": 1})
+    assert len(await on.approvals(is_pending_only=False)) == 2
+    assert [line.outcome for line in state.tool_history] == ["ok"]
+
+
 async def test_three_approvals_decided_out_of_order() -> None:
     """Case B10: each runs as it is decided; the results stand in the order of the request."""
     calls = [call(pay, key=key, amount=2000) for key in "abc"]

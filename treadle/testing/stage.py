@@ -1,15 +1,10 @@
-"""Running an agent in a test: the real loop and the real roles, in memory, in milliseconds.
-
-Only three things are not the daemon's: the bus carries messages by hand-over, the ledger keeps its
-rows in dictionaries, and the model plays a script. Every decision, check, grant and claim is made
-by the code that runs in production.
-"""
+"""The stage a tested agent plays on: one run, over as many lives of the process as it takes."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -31,24 +26,16 @@ from runtime.ledger.memory import MemoryLedger
 from runtime.loop.evolve import fold
 from runtime.loop.start import first_entry
 from runtime.model import scripted
-from runtime.model.scripted import Playable, Script, Turn, View, call, finish, say, turn
+from runtime.model.scripted import Playable
 from runtime.policy.grants import Signer
 from runtime.settings import Policy, Runtime, Settings
 from runtime.supervisor import Supervisor
-from runtime.tools.call import Caller
-from runtime.tools.context import Ctx
-from runtime.tools.outcome import Called
-from runtime.tools.tool import Tool
 from runtime.tools.workers import Workers
 from treadle.assembly import Parts, assemble, models_of
+from treadle.testing.crash import Crash, Dying, MortalCaller
 
 if TYPE_CHECKING:
     from runtime.model.port import Model
-
-__all__ = ["Crash", "Run", "Script", "Turn", "View", "call", "finish", "run", "say", "turn"]
-
-Crash = Literal["before_effect", "after_effect"]
-"""Where the process dies once: a write is claimed and not sent, or done and not recorded."""
 
 _APPROVER = "approver"
 _SUBMITTER = "submitter"
@@ -86,47 +73,7 @@ class Run:
         return self.state.output
 
 
-async def run(  # noqa: PLR0913 -- a test says what it needs by name
-    agent: Agent[Any],
-    goal: str,
-    *,
-    model: Playable,
-    deps: object = None,
-    inputs: dict[str, JsonValue] | None = None,
-    approve: bool | None = True,
-    crash: Crash | None = None,
-    policy: Policy | None = None,
-    timeout_s: float = 30.0,
-) -> Run:
-    """Run an agent to its end, or to a wait that nothing here will end.
-
-    Args:
-        agent: what is tested.
-        goal: of the task.
-        model: what the model says, turn by turn, or a function of what was said.
-        deps: what tools get as ``ctx.deps``: an object, or an async context manager of one.
-        inputs: of the task.
-        approve: every approval is granted (True), denied (False), or left open (None).
-        crash: dies once at that place and starts again on the same ledger.
-        policy: limits that rules read.
-        timeout_s: of the whole.
-
-    Raises:
-        TimeoutError: it neither ended nor waits.
-    """
-    stage = _Stage(
-        agent,
-        model,
-        deps,
-        approve=approve,
-        crash=crash,
-        policy=policy or Policy(version="test", limits={}),
-    )
-    with anyio.fail_after(timeout_s):
-        return await stage.play(goal, inputs or {})
-
-
-class _Stage:
+class Stage:
     """One run, over as many lives of the process as it takes."""
 
     def __init__(
@@ -154,6 +101,7 @@ class _Stage:
         self._settings = Settings(runtime=Runtime(lease_s=0.4, due_s=0.1, grace_s=1.0))
 
     async def play(self, goal: str, inputs: dict[str, JsonValue]) -> Run:
+        """Create the run and live, and after the crash live again."""
         await self._create(goal, inputs)
         if self._crash is not None:
             _ = await self._live(self._crash)
@@ -185,7 +133,7 @@ class _Stage:
 
     async def _live(self, crash: Crash | None) -> Run:
         """One life of the process: until the run rests, or the crash."""
-        dying = _Dying(crash)
+        dying = Dying(crash)
         hub = memory.Hub(clock=self._clock)
         async with memory.connect(hub) as bus, anyio.create_task_group() as life:
             await bus.prepare_streams([self._agent.name])
@@ -200,8 +148,8 @@ class _Stage:
                 life.cancel_scope.cancel()
         return Run(await self._state())
 
-    def _parts(self, bus: Bus, dying: "_Dying") -> Parts:
-        caller = _MortalCaller(
+    def _parts(self, bus: Bus, dying: "Dying") -> Parts:
+        caller = MortalCaller(
             dying, clock=self._clock, ids=self._ids, chance=machine_chance, workers=Workers()
         )
         return Parts(
@@ -253,53 +201,6 @@ class _Stage:
         if not isinstance(loaded, Loaded) or loaded.is_partial:
             raise AssertionError("the run's journal cannot be read")
         return fold(loaded.entries)
-
-
-class _Dying:
-    """The moment the process dies, once."""
-
-    def __init__(self, at: Crash | None) -> None:
-        self._at = at
-        self._dead = anyio.Event()
-
-    @property
-    def is_dead(self) -> bool:
-        return self._dead.is_set()
-
-    async def reach(self, place: Crash) -> None:
-        """Die here, if this is the place; a dead process does nothing more."""
-        if place == self._at:
-            self._dead.set()
-            await anyio.sleep_forever()
-
-    async def end(self, scope: anyio.CancelScope) -> None:
-        """Take everything down at once, as a signal would."""
-        await self._dead.wait()
-        scope.cancel()
-
-
-class _MortalCaller(Caller):
-    """Runs tools, and may die around the effect of a write."""
-
-    def __init__(self, dying: _Dying, **parts: Any) -> None:
-        super().__init__(**parts)
-        self._dying = dying
-
-    async def call(
-        self,
-        tool: Tool[..., Any],
-        ctx: Ctx[Any],
-        values: dict[str, object],
-        *,
-        timeout_s: float | None = None,
-    ) -> Called:
-        """See ``Caller``."""
-        if tool.kind == "write":
-            await self._dying.reach("before_effect")
-        called = await super().call(tool, ctx, values, timeout_s=timeout_s)
-        if tool.kind == "write":
-            await self._dying.reach("after_effect")
-        return called
 
 
 def _impatient(spec: AgentSpec) -> AgentSpec:

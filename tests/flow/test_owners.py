@@ -1,0 +1,96 @@
+"""Owners that come back late, and owners that are told to stop: one history, no step lost twice."""
+
+from typing import Any
+
+import anyio
+
+from messages import events as e
+from messages.ledger import Done, Renew
+from messages.status import Status
+from runtime.model.port import ModelRequest
+from runtime.model.scripted import Turn
+from tests.flow.desk import Desk, agent, look, pay
+from tests.flow.stage import RUN, TENANT, Stage, yes
+from treadle.testing import call, finish
+
+
+def stage(*turns: Turn, desk: Desk | None = None) -> tuple[Stage, Desk]:
+    desk = desk or Desk()
+    return Stage(agent(), script=list(turns), deps=desk), desk
+
+
+async def test_an_owner_that_was_away_too_long_stops_and_the_other_one_goes_on() -> None:
+    """A28: the loser's entry is refused by its version, and nothing of it is in the history."""
+    on, desk = stage(call(pay, key="a"), call(look, key="b"), finish("ok"))
+    thinking, go_on = anyio.Event(), anyio.Event()
+
+    async def think(request: ModelRequest) -> None:
+        if request.turn == 1 and not thinking.is_set():
+            thinking.set()
+            await go_on.wait()
+
+    on.model.gate = think
+    await on.create()
+    async with on.life():
+        await thinking.wait()
+        away = on.process
+
+        def forget(op: Any) -> Any:
+            is_renewal = isinstance(op, Renew) and op.process == away
+            return Done(now=0.0) if is_renewal else None
+
+        on.ledger.answers = forget
+        on.late_s += 60
+        async with on.life() as other:
+            state = await other.rest(yes)
+            assert state is not None
+            assert state.status is Status.SUCCEEDED
+            go_on.set()
+            with anyio.fail_after(5):
+                while not any(op.process == away for op in on.ledger.refused):
+                    await on.ledger.changed.wait()
+    entries = await on.entries()
+    assert [entry.version for entry in entries] == list(range(len(entries)))
+    assert all(b.prev_hash == a.hash for a, b in zip(entries, entries[1:], strict=False))
+    assert desk.effects == {"pay:a:v1": 1}
+    lost = [event for event in await on.events() if isinstance(event, e.StepLost)]
+    assert [event.why for event in lost] == ["its owner was lost"]
+
+
+async def test_a_drain_that_cuts_a_write_leaves_it_to_be_settled() -> None:
+    on, desk = stage(call(pay, key="a"), finish("ok"), desk=Desk(faults={"pay": ["hang"]}))
+    await on.create()
+    async with on.life() as life:
+        await desk.started.wait()
+        life.supervisor.stop()
+        desk.go_on.set()
+        with anyio.fail_after(5):
+            while on.ledger.inner.tables.runs[(TENANT, RUN)].owner is not None:
+                await on.ledger.changed.wait()
+    state = await on.play(yes)
+    assert (state.status, state.step_count, desk.effects) == (
+        Status.SUCCEEDED,
+        2,
+        {"pay:a:v1": 1},
+    )
+
+
+async def test_a_run_is_driven_once_in_a_process_however_often_it_is_hinted_at() -> None:
+    on, _ = stage(call(look, key="a"), finish("ok"))
+    thinking, go_on = anyio.Event(), anyio.Event()
+
+    async def think(_request: ModelRequest) -> None:
+        thinking.set()
+        await go_on.wait()
+
+    on.model.gate = think
+    await on.create()
+    async with on.life() as life:
+        await thinking.wait()
+        for _ in range(20):
+            await life.nudge_wake()
+        go_on.set()
+        state = await life.rest(yes)
+    assert state is not None
+    assert (state.status, state.step_count) == (Status.SUCCEEDED, 2)
+    assert len(on.model.requests) == 2
