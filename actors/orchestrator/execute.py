@@ -136,7 +136,8 @@ async def ask_executor(hand: Hand, call: CallState) -> execution.Outcome | None:
     request = _execute(hand, action, grant)
     problem: Problem | None = None
     for delay_s in _DELAYS_S:
-        await hand.clock.sleep(delay_s)
+        if delay_s:
+            await hand.clock.sleep(delay_s)
         try:
             return await hand.asking.bus.ask(request, deadline_s=deadline_of(hand.agent, call.tool))
         except TreadleError as error:

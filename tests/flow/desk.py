@@ -54,6 +54,8 @@ class Desk:
         if fault == "hang":
             self.started.set()
             await self.go_on.wait()
+        if isinstance(fault, float):
+            await anyio.sleep(fault)  # a downstream that takes its time
 
     async def take(self, tool: str, key: str) -> str:
         """The effect: at most once for a key, and then perhaps no answer."""
@@ -79,6 +81,13 @@ async def look(ctx: Ctx[Desk], key: str) -> Any:
     await ctx.deps.fault("look")
     answers = ctx.deps.answers.get("look")
     return answers.pop(0) if answers else {"key": key}
+
+
+@read(source="a shelf with a name " + "that is very long " * 200)
+async def far(ctx: Ctx[Desk], key: str) -> str:
+    """Look at something whose provenance is longer than what it says."""
+    del ctx
+    return key
 
 
 @read(source="shelf", polling=True)
@@ -114,6 +123,7 @@ def may_pay(req: Request, key: str, amount: int = 1) -> Ruling:
 
 @pay.precondition
 async def still_owed(ctx: Ctx[Desk], key: str, amount: int = 1) -> Unmet | None:
+    await ctx.deps.fault("still_owed")
     return None if ctx.deps.owed else Unmet("nothing is owed any more")
 
 
@@ -157,7 +167,7 @@ def may_chat(req: Request, words: str) -> Ruling:
     return allow()
 
 
-TOOLS = [look, poll, slow, pay, post, shout, chat]
+TOOLS = [look, far, poll, slow, pay, post, shout, chat]
 
 
 def agent(**options: Any) -> Agent[Any]:

@@ -267,6 +267,12 @@ class Stage:
             self._specs, _ = await anyio.to_thread.run_sync(work)
         return self._specs
 
+    async def owned(self, run_id: str = RUN, *, is_owned: bool) -> None:
+        """Wait until somebody owns the run, or nobody."""
+        with anyio.fail_after(PATIENCE_S):
+            while (self.ledger.inner.tables.runs[(TENANT, run_id)].owner is not None) != is_owned:
+                await self.ledger.changed.wait()
+
     async def create(
         self, run_id: str = RUN, *, goal: str = "go", limits: Limits | None = None, **inputs: Any
     ) -> None:

@@ -12,7 +12,7 @@ from messages.status import Reason, Status
 from runtime.bus.wire import Pace
 from runtime.model.port import ModelRequest
 from runtime.model.scripted import Turn
-from tests.flow.desk import Desk, agent, look, pay, slow
+from tests.flow.desk import Desk, agent, far, look, pay, slow
 from tests.flow.stage import Stage, priced
 from treadle.testing import call, finish, say, turn
 
@@ -214,6 +214,35 @@ async def test_a_reservation_is_hardly_ever_widened() -> None:
     assert reserved == [1, 2, 3]
 
 
+async def widened(limits: Limits) -> tuple[Stage, LoopState]:
+    on = stage(call(far, key="a"), finish("ok"))
+    await on.create(limits=limits)
+    return on, await on.play()
+
+
+async def test_what_is_longer_than_expected_widens_the_reservation_before_the_model_is_asked() -> (
+    None
+):
+    on, state = await widened(Limits(max_tokens=40_000))
+    assert (state.status, state.step_count) == (Status.SUCCEEDED, 2)
+    reserved = [
+        event.reservation for event in await on.events() if isinstance(event, e.StepReserved)
+    ]
+    assert [reservation.step for reservation in reserved] == [1, 2, 2]
+    assert reserved[2].most.tokens > reserved[1].most.tokens
+    assert len(on.model.requests) == 2
+    await check_spend(on)
+
+
+async def test_what_cannot_be_widened_ends_with_the_final_turn() -> None:
+    """The model was not asked, so nothing is charged for the reservation that was too small."""
+    on, state = await widened(Limits(max_tokens=10_000))
+    assert (state.status, state.reason) == (Status.BUDGET_EXHAUSTED, Reason.MAX_TOKENS)
+    assert on.model.requests[-1].is_final
+    assert (state.step_count, state.spent.tokens) == (1, 240)
+    await check_spend(on)
+
+
 async def test_a_failing_model_ends_the_run_with_its_reason() -> None:
     on = stage(*looks(1))
     await on.create()
@@ -250,9 +279,7 @@ async def test_a_drain_gives_the_run_back_and_no_step_is_lost() -> None:
         await thinking.wait()
         life.supervisor.stop()
         go_on.set()
-        with anyio.fail_after(5):
-            while on.ledger.inner.tables.runs[("default", "run-1")].owner is not None:
-                await on.ledger.changed.wait()
+        await on.owned(is_owned=False)
     row = on.ledger.inner.tables.runs[("default", "run-1")]
     assert row.deaths == 0
     state = await on.play()

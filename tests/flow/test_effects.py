@@ -286,6 +286,7 @@ async def test_an_outcome_that_was_settled_is_used_by_the_next_owner() -> None:
     assert desk.effects == {"shout:a": 1}
     found = [event for event in await on.events() if isinstance(event, e.Reconciled)]
     assert [(event.finding, event.how) for event in found] == [("happened", "settled")]
+    assert state.evidence[-1].payload == "done shout:a"
 
 
 async def test_a_grant_that_nobody_accepts_starts_nothing_and_ends_in_bounded_time() -> None:
@@ -300,3 +301,29 @@ async def test_a_grant_that_nobody_accepts_starts_nothing_and_ends_in_bounded_ti
     known = [kind for kind in kinds(state) if kind != "unknown"]
     assert known == ["unmet", "not_started", "error"]
     assert (desk.requests, state.evidence) == ([], ())
+
+
+async def test_a_grant_lasts_over_the_precondition_that_stands_before_the_effect() -> None:
+    """Otherwise it would be asked for, and the precondition again, for ever."""
+    short = Runtime(lease_s=0.4, due_s=0.03, grace_s=0.3, grant_s=1.1)
+    desk = Desk(faults={"still_owed": [0.15] * 9})
+    script = [call(pay, key="a"), finish("ok")]
+    on = Stage(agent(), script=script, deps=desk, settings=Settings(runtime=short))
+    await on.create()
+    state = await on.play()
+    assert (state.status, desk.effects) == (Status.SUCCEEDED, {"pay:a:v1": 1})
+    asked = [event for event in await on.events() if isinstance(event, e.Authorised)]
+    assert len(asked) == 1
+
+
+async def test_calls_that_wait_for_a_free_place_longer_than_their_grant_get_another() -> None:
+    short = Runtime(lease_s=0.4, due_s=0.03, grace_s=0.3, grant_s=1.15)
+    desk = Desk(faults={"look": [0.2] * 16})
+    script = [turn(*[call(look, key=f"k{n}") for n in range(20)]), finish("ok")]
+    on = Stage(agent(), script=script, deps=desk, settings=Settings(runtime=short))
+    await on.create()
+    state = await on.play()
+    assert state.status is Status.SUCCEEDED
+    assert kinds(state) == ["ok"] * 20
+    asked = [event for event in await on.events() if isinstance(event, e.Authorised)]
+    assert len(asked) == 2

@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 
 from messages import events as e
-from messages.ledger import Done, Renew
+from messages.ledger import Append, Done, Renew, Stale
 from messages.status import Status
 from runtime.model.port import ModelRequest
 from runtime.model.scripted import Turn
@@ -64,9 +64,7 @@ async def test_a_drain_that_cuts_a_write_leaves_it_to_be_settled() -> None:
         await desk.started.wait()
         life.supervisor.stop()
         desk.go_on.set()
-        with anyio.fail_after(5):
-            while on.ledger.inner.tables.runs[(TENANT, RUN)].owner is not None:
-                await on.ledger.changed.wait()
+        await on.owned(is_owned=False)
     state = await on.play(yes)
     assert (state.status, state.step_count, desk.effects) == (
         Status.SUCCEEDED,
@@ -94,3 +92,57 @@ async def test_a_run_is_driven_once_in_a_process_however_often_it_is_hinted_at()
     assert state is not None
     assert (state.status, state.step_count) == (Status.SUCCEEDED, 2)
     assert len(on.model.requests) == 2
+
+
+async def test_a_reservation_that_a_drain_left_unused_is_used_by_the_next_owner() -> None:
+    on, _ = stage(call(look, key="a"), finish("ok"))
+    await on.create()
+    async with on.life() as life:
+
+        def stop(op: Any) -> None:
+            if isinstance(op, Append) and isinstance(op.events[-1], e.StepReserved):
+                life.supervisor.stop()
+
+        on.ledger.answers = stop
+        await released(on)
+    on.ledger.answers = lambda _op: None
+    assert (await on.state()).reservation is not None
+    state = await on.play(yes)
+    assert (state.status, state.step_count) == (Status.SUCCEEDED, 2)
+    assert not [event for event in await on.events() if isinstance(event, e.StepLost)]
+
+
+async def test_a_drain_whose_last_entry_does_not_hold_lets_go_all_the_same() -> None:
+    on, _ = stage(call(look, key="a"), finish("ok"))
+    thinking, go_on = anyio.Event(), anyio.Event()
+
+    async def think(request: ModelRequest) -> None:
+        if request.turn == 1:
+            thinking.set()
+            await go_on.wait()
+
+    on.model.gate = think
+    await on.create()
+    stale: list[Append] = []
+
+    def not_so(op: Any) -> Stale | None:
+        if isinstance(op, Append) and go_on.is_set() and not stale:
+            stale.append(op)
+            return Stale(why="something")
+        return None
+
+    async with on.life() as life:
+        await thinking.wait()
+        life.supervisor.stop()
+        on.ledger.answers = not_so
+        go_on.set()
+        await released(on)
+    row = on.ledger.inner.tables.runs[(TENANT, RUN)]
+    assert (len(stale), row.deaths) == (1, 0)
+    assert (await on.play(yes)).status is Status.SUCCEEDED
+
+
+async def released(on: Stage) -> None:
+    """Until nobody owns the run."""
+    await on.owned(is_owned=True)
+    await on.owned(is_owned=False)
