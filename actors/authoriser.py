@@ -181,7 +181,7 @@ class Authoriser(Actor):
             run_id=case.request.run_id,
             step=case.request.step,
             groups=self._groups,
-            now=case.now,
+            now=case.now + self._times.skew_s,  # its grant would not be accepted any more
         )
         if problem is None:
             return replace(verdict, decision="allow")
@@ -231,8 +231,9 @@ class Authoriser(Actor):
     def _grant(self, case: Case, verdicts: tuple[Verdict, ...]) -> Grant | None:
         """One signature over everything that may be done now; asked ones may only be rechecked.
 
-        Its life covers the preconditions that stand before the effects, and ends with the first of
-        the approvals that it rests on.
+        It is accepted for ``grant_s`` on any clock within ``skew_s``, not counting the time that
+        preconditions may take which stand before the effects, and ends with the first of the
+        approvals that it rests on.
         """
         request = case.request
         allowed = {v.ordinal: v for v in verdicts if v.decision != "deny"}
@@ -257,6 +258,7 @@ class Authoriser(Actor):
             t.name: t.options.timeout_s for t in case.agent.tools if t.precondition_hook is not None
         }
         recheck_s = sum(slow.get(action.tool, 0.0) for action in actions)
+        life_s = self._times.grant_s + self._times.skew_s + recheck_s
         ends = [used[a.ordinal].expires_at for a in actions if a.approval_id and not a.is_replay]
         return self._signer.sign(
             Grant(
@@ -265,7 +267,7 @@ class Authoriser(Actor):
                 run_id=request.run_id,
                 step=request.step,
                 actions=actions,
-                expires_at=min([case.now + self._times.grant_s + recheck_s, *ends]),
+                expires_at=min([case.now + life_s, *ends]),
                 policy=self._policy.version,
             )
         )

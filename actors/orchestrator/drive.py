@@ -6,6 +6,8 @@ what that says, one function per directive, and writes down what came of it.
 
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from actors.orchestrator import checks, execute, people, reconcile, thinking
 from actors.orchestrator.hand import Hand
 from actors.orchestrator.pen import Reloaded
@@ -52,8 +54,9 @@ class Drive:
                     why=f"{self._deaths} owners died while driving it",
                 )
             )
-        directive = next_directive(self.hand.pen.state, self.hand.agent, self.hand.pen.moment())
-        return await self.perform(directive)
+        hand = self.hand
+        moment = replace(hand.pen.moment(), grant_margin_s=hand.times.skew_s)
+        return await self.perform(next_directive(hand.pen.state, hand.agent, moment))
 
     async def perform(self, directive: d.Directive) -> bool:  # noqa: C901, PLR0912 - one flat match over a closed union
         """Do what the loop asks for. False: the drive is over."""

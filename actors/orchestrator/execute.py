@@ -53,7 +53,8 @@ async def execute(hand: Hand, directive: d.Execute) -> bool:
     async def one(ordinal: int) -> None:
         async with limiter:
             call = hand.call(ordinal)
-            if call.grant_expires_at > hand.pen.now():  # else it is authorised anew, or voided
+            end = hand.pen.now() + hand.times.skew_s
+            if call.grant_expires_at > end:  # else it is authorised anew, or voided
                 outcomes[ordinal] = await ask_executor(hand, call)
 
     async with anyio.create_task_group() as tasks:

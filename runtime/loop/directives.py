@@ -22,6 +22,8 @@ class Moment(Part, kw_only=True):
     """A hold is on the agent, the tenant or everything."""
     is_signalled: bool = False
     """Signals wait for an entry that names them."""
+    grant_margin_s: float = 0.0
+    """A grant is accepted until so long before it expires: clocks differ."""
     take_id: str = ""
 
 

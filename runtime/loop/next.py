@@ -194,9 +194,11 @@ def _phases(turn: Turn) -> dict[str, list[CallState]]:
 def _lapsed(by_phase: dict[str, list[CallState]], now: Moment) -> list[CallState]:
     """Calls whose grant has run out, as after a crash: authority is asked for again.
 
-    Without a margin: the grant of an approval about to expire never lives longer than that.
+    The margin is the one that the executor leaves, and no more: a grant ends with its approval, so
+    another one would not live longer.
     """
-    return [c for c in by_phase.get("allowed", []) if c.grant_expires_at <= now.at]
+    end = now.at + now.grant_margin_s
+    return [c for c in by_phase.get("allowed", []) if c.grant_expires_at <= end]
 
 
 def _unchecked(by_phase: dict[str, list[CallState]], agent: AgentSpec) -> list[CallState]:

@@ -15,6 +15,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
+from actors.executor import Executor
 from messages import subjects
 from messages.agent import AgentSpec
 from messages.errors import StorageError
@@ -23,9 +24,9 @@ from messages.ledger import (
     AnyLedgerAnswer,
     AnyLedgerRequest,
     Append,
-    Conflicted,
     ApprovalRow,
     ApprovalRows,
+    Conflicted,
     Create,
     DecideApproval,
     EffectRow,
@@ -56,7 +57,7 @@ from runtime.loop.start import first_entry
 from runtime.model import scripted
 from runtime.model.port import ModelAnswer, ModelRequest
 from runtime.model.scripted import Playable, ScriptedModel
-from runtime.policy.grants import Signer
+from runtime.policy.grants import Signer, Verifier
 from runtime.settings import Model as ModelSettings
 from runtime.settings import Policy, Runtime, Settings
 from runtime.supervisor import Supervisor
@@ -161,6 +162,7 @@ class Stage:
         ledger: What the process sees; ``ledger.inner`` is never in its way.
         model: What the model was asked.
         late_s: How far the ledger's clock is ahead.
+        verifier: Of the executor, instead of one that knows the authoriser's key.
     """
 
     def __init__(
@@ -181,6 +183,7 @@ class Stage:
         self.agent = agents[0]
         self.model = Listening(script)
         self.late_s = 0.0
+        self.verifier: Verifier | None = None
         self._clock = MachineClock()
         self.ids = MachineIds()
         self.ledger = Watched(MemoryLedger(lambda: self._clock.now() + self.late_s))
@@ -322,6 +325,9 @@ class Stage:
                     process=self.process,
                 )
             )
+            for role in roles.answering:
+                if isinstance(role, Executor) and self.verifier is not None:
+                    role._verifier = self.verifier
             supervisor = Supervisor(clock=self._clock, chance=lambda: 0.0, grace_s=1.0, signals=())
             tasks.start_soon(supervisor.run, roles.specs)
             yield Life(self, bus, supervisor, tasks)

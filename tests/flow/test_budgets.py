@@ -243,6 +243,12 @@ async def test_what_cannot_be_widened_ends_with_the_final_turn() -> None:
     await check_spend(on)
 
 
+async def test_what_cannot_be_widened_costs_nothing_where_there_is_no_final_turn() -> None:
+    _, state = await widened(Limits(max_tokens=9_500, max_seconds=19))
+    assert (state.status, state.reason) == (Status.BUDGET_EXHAUSTED, Reason.MAX_TOKENS)
+    assert (state.has_had_final_turn, state.spent.tokens) == (False, 120)
+
+
 async def test_a_failing_model_ends_the_run_with_its_reason() -> None:
     on = stage(*looks(1))
     await on.create()

@@ -9,6 +9,7 @@ from messages.ledger import Append
 from messages.state import LoopState
 from messages.status import Reason, Status
 from runtime.model.scripted import Turn
+from runtime.policy.grants import Signer, Verifier
 from runtime.settings import Runtime, Settings
 from tests.flow.desk import LOST, Desk, agent, look, pay, post, shout
 from tests.flow.stage import Stage, no, yes
@@ -290,11 +291,11 @@ async def test_an_outcome_that_was_settled_is_used_by_the_next_owner() -> None:
 
 
 async def test_a_grant_that_nobody_accepts_starts_nothing_and_ends_in_bounded_time() -> None:
-    """As when two machines' clocks differ by more than is allowed for."""
-    refused = Runtime(lease_s=0.4, due_s=0.03, grace_s=0.3, grant_s=0.5)
-    desk = Desk()
-    script = [call(pay, key="a"), call(post, key="b"), call(look, key="c"), finish("nothing")]
-    on = Stage(agent(), script=script, deps=desk, settings=Settings(runtime=refused))
+    """As when an executor was started with another key."""
+    on, desk = stage(
+        call(pay, key="a"), call(post, key="b"), call(look, key="c"), finish("nothing")
+    )
+    on.verifier = Verifier(Signer(bytes([1] * 32)).public_key)
     await on.create()
     state = await on.play()
     assert state.status is Status.SUCCEEDED
@@ -305,7 +306,7 @@ async def test_a_grant_that_nobody_accepts_starts_nothing_and_ends_in_bounded_ti
 
 async def test_a_grant_lasts_over_the_precondition_that_stands_before_the_effect() -> None:
     """Otherwise it would be asked for, and the precondition again, for ever."""
-    short = Runtime(lease_s=0.4, due_s=0.03, grace_s=0.3, grant_s=1.1)
+    short = Runtime(lease_s=0.4, due_s=0.03, grace_s=0.3, grant_s=0.1)
     desk = Desk(faults={"still_owed": [0.15] * 9})
     script = [call(pay, key="a"), finish("ok")]
     on = Stage(agent(), script=script, deps=desk, settings=Settings(runtime=short))
@@ -317,7 +318,7 @@ async def test_a_grant_lasts_over_the_precondition_that_stands_before_the_effect
 
 
 async def test_calls_that_wait_for_a_free_place_longer_than_their_grant_get_another() -> None:
-    short = Runtime(lease_s=0.4, due_s=0.03, grace_s=0.3, grant_s=1.15)
+    short = Runtime(lease_s=0.4, due_s=0.03, grace_s=0.3, grant_s=0.1)
     desk = Desk(faults={"look": [0.2] * 16})
     script = [turn(*[call(look, key=f"k{n}") for n in range(20)]), finish("ok")]
     on = Stage(agent(), script=script, deps=desk, settings=Settings(runtime=short))

@@ -1,5 +1,6 @@
 """Owners that come back late, and owners that are told to stop: one history, no step lost twice."""
 
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -51,7 +52,7 @@ async def test_an_owner_that_was_away_too_long_stops_and_the_other_one_goes_on()
                     await on.ledger.changed.wait()
     entries = await on.entries()
     assert [entry.version for entry in entries] == list(range(len(entries)))
-    assert all(b.prev_hash == a.hash for a, b in zip(entries, entries[1:], strict=False))
+    assert all(b.prev_hash == a.hash for a, b in pairwise(entries))
     assert desk.effects == {"pay:a:v1": 1}
     lost = [event for event in await on.events() if isinstance(event, e.StepLost)]
     assert [event.why for event in lost] == ["its owner was lost"]

@@ -3,6 +3,8 @@
 The one seam of the command line: unit tests replace ``connect`` and ``read_offline``.
 """
 
+import os
+import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -14,6 +16,7 @@ from treadle.cli.format import note
 from treadle.cli.options import Options
 
 Reply = Mapping[str, Any]
+_INTERRUPTED: Final = 130
 ResultT = TypeVar("ResultT")
 
 SUBMITTER: Final = "submitter"
@@ -108,8 +111,41 @@ class Api(Reader, Protocol):
 
 
 def run_async(main: Callable[[], Awaitable[ResultT]]) -> ResultT:
-    """Run a command's coroutine function on asyncio, which nats-py needs."""
-    return anyio.run(main, backend="asyncio")
+    """Run a command's asynchronous part to its end.
+
+    Ctrl-C cancels everything until it has let go; a cancellation that asyncio sends only once can
+    be lost in a library that turns it into a timeout. A second Ctrl-C leaves at once.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed.
+    """
+    return anyio.run(_interruptible, main)
+
+
+async def _interruptible(main: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    result: list[ResultT] = []
+    failure: Exception | None = None
+    async with anyio.create_task_group() as tasks:
+        with anyio.CancelScope() as scope:
+            tasks.start_soon(_cancel_on_interrupt, scope)
+            try:
+                result.append(await main())
+            except Exception as error:  # noqa: BLE001 -- raised again outside the group, as it is
+                failure = error
+        tasks.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    if not result:
+        raise KeyboardInterrupt
+    return result[0]
+
+
+async def _cancel_on_interrupt(scope: anyio.CancelScope) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT) as received:
+        async for _ in received:
+            if scope.cancel_called:
+                os._exit(_INTERRUPTED)
+            scope.cancel()
 
 
 def connect(options: Options, user: str) -> AbstractAsyncContextManager[Api]:

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import click
 
-from treadle.cli import loading, session
+from treadle.cli import loading
 from treadle.cli.failures import DONE, FINDINGS
 from treadle.cli.findings import Finding
 from treadle.cli.format import Row, emit, plain
@@ -78,7 +79,7 @@ def up(*, app: str, model: str | None, is_paused: bool) -> int:
         nats=options.nats,
         paused=is_paused,
     )
-    return session.run_async(lambda: run_daemon(daemon))
+    return anyio.run(run_daemon, daemon)  # it minds signals itself
 
 
 def _loaded(spec: str, config: Path | None) -> "tuple[App | None, list[Finding]]":

@@ -260,6 +260,7 @@ def test_authority_is_asked_for_again_once_the_grant_has_run_out() -> None:
     state = authorised(accepted(told(born(), called("look"))), "allow", expires_at=T0 + 5)
     assert next_of(state, at=T0 + 4.9) == d.Execute(ordinals=(0,))
     assert next_of(state, at=T0 + 5) == d.Authorise(ordinals=(0,))
+    assert next_of(state, at=T0 + 4.9, grant_margin_s=1.0) == d.Authorise(ordinals=(0,))
 
 
 def test_a_grant_that_ends_soon_with_its_approval_is_still_used() -> None:
