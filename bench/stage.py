@@ -28,7 +28,8 @@ from runtime.policy.grants import Signer
 from runtime.settings import Policy, Settings
 from runtime.supervisor import Supervisor
 from treadle import Agent, App, Budget, Ctx, read
-from treadle.assembly import Parts, assemble, models_of
+from treadle.assembly import Parts, assemble
+from treadle.models import models_of
 
 AGENT = "bench"
 TENANT = "default"

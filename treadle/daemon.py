@@ -29,9 +29,10 @@ from runtime.log import Level, Line, log, set_up
 from runtime.policy.grants import load_signer
 from runtime.settings import Policy, Settings
 from runtime.supervisor import ChildSpec, Supervisor, leave_at_once
-from treadle.assembly import Parts, Roles, assemble, models_of
+from treadle.assembly import Parts, Roles, assemble
 from treadle.cli import loading
 from treadle.cli.findings import Finding
+from treadle.models import models_of
 
 CONNECTION_FILE = "connection.json"
 LEDGER_FILE = "ledger.db"

@@ -61,7 +61,8 @@ from runtime.policy.grants import Signer, Verifier
 from runtime.settings import Model as ModelSettings
 from runtime.settings import Policy, Runtime, Settings
 from runtime.supervisor import Supervisor
-from treadle.assembly import Parts, assemble, models_of
+from treadle.assembly import Parts, assemble
+from treadle.models import models_of
 
 PATIENCE_S = 10.0
 RUN = "run-1"

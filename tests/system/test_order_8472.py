@@ -24,10 +24,11 @@ from runtime.policy.grants import load_signer
 from runtime.settings import Settings
 from runtime.supervisor import Supervisor
 from tests.system.daemon import ask, raw_client
-from treadle.assembly import Parts, assemble, models_of
+from treadle.assembly import Parts, assemble
 from treadle.examples import refunds
 from treadle.examples.refunds import app
 from treadle.examples.refunds.shop import Shop
+from treadle.models import models_of
 
 pytestmark = pytest.mark.anyio
 

@@ -31,7 +31,8 @@ from runtime.policy.grants import Signer
 from runtime.settings import Policy, Runtime, Settings
 from runtime.supervisor import Supervisor
 from runtime.tools.workers import Workers
-from treadle.assembly import Parts, assemble, models_of
+from treadle.assembly import Parts, assemble
+from treadle.models import models_of
 from treadle.testing.crash import Crash, Dying, MortalCaller
 
 if TYPE_CHECKING:
