@@ -50,6 +50,7 @@ class Executor(Actor):
         bus: Bus,
         *,
         registry: Registry,
+        serves: tuple[str, ...],
         open_deps: Callable[[], AbstractAsyncContextManager[Any]],
         verifier: Verifier,
         asking: Asking,
@@ -58,9 +59,10 @@ class Executor(Actor):
         caller: Caller,
         times: Runtime,
     ) -> None:
-        """Args: open_deps: opens what tools get as ``ctx.deps``; caller: runs user code."""
+        """Args: serves: names of the tools; open_deps: what they get as ``ctx.deps``."""
         super().__init__(bus)
         self._registry = registry
+        self._serves = serves
         self._open_deps = open_deps
         self._deps: Any = None
         self._verifier = verifier
@@ -72,7 +74,7 @@ class Executor(Actor):
 
     def tools(self) -> tuple[str | None, ...]:
         """One subject set per tool."""
-        return tuple(self._registry)
+        return self._serves
 
     @asynccontextmanager
     async def prepared(self) -> AsyncGenerator[None]:

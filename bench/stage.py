@@ -134,7 +134,7 @@ async def serving(data_dir: Path) -> AsyncGenerator[Stage]:
         await bus.prepare_streams([AGENT])
         roles = assemble(
             Parts(
-                bus=bus,
+                bus_of=lambda _role: bus,
                 ledger=ledger,
                 app=app,
                 agents=agents,
@@ -142,6 +142,7 @@ async def serving(data_dir: Path) -> AsyncGenerator[Stage]:
                 settings=settings,
                 policy=Policy(version="bench", limits={}),
                 signer=Signer(bytes(32)),
+                public_key=Signer(bytes(32)).public_key,
                 clock=clock,
                 ids=ids,
                 chance=machine_chance,

@@ -38,6 +38,12 @@ class Show(_Body, kw_only=True):
     at: int | None = None
 
 
+class Trace(_Body, kw_only=True):
+    """verb trace -> {v, run_id, …, steps: [...], waits: [...]}: what each step took and did."""
+
+    run_id: str
+
+
 class ListRuns(_Body, kw_only=True):
     """verb list -> {v, runs: [{run_id, agent, status, reason, step_count, …}]}."""
 
@@ -105,13 +111,43 @@ class Answer(_Body, kw_only=True):
     answer: JsonValue
 
 
+class CallTool(_Body, kw_only=True):
+    """verb call -> {v, run_id, existing}: one read as a run of its own, decided by a person."""
+
+    tool: str
+    arguments: dict[str, JsonValue] = {}
+    run_id: str | None = None
+    """The same id again is the same run."""
+
+
+class Letters(_Body, kw_only=True):
+    """verb letters -> {v, letters: [...]}: dead letters, oldest first; with an id: that one."""
+
+    id: int | None = None
+    limit: int = 100
+
+
+class RetryLetter(_Body, kw_only=True):
+    """verb letter_retry -> {v, letter}: its task is published again, then the letter is gone."""
+
+    id: int
+
+
+class DropLetter(_Body, kw_only=True):
+    """verb letter_drop -> {v, letter}: the letter is gone; who dropped it and why is logged."""
+
+    id: int
+    reason: str
+
+
 class Empty(_Body, kw_only=True):
-    """verbs agents, tools, ping -> {v, …}."""
+    """verbs agents, tools, ping, checkup -> {v, …}."""
 
 
 VERBS: dict[str, type[_Body]] = {
     "submit": Submit,
     "show": Show,
+    "trace": Trace,
     "list": ListRuns,
     "events": Events,
     "approvals": Approvals,
@@ -124,6 +160,11 @@ VERBS: dict[str, type[_Body]] = {
     "effects": Effects,
     "agents": Empty,
     "tools": Empty,
+    "call": CallTool,
+    "letters": Letters,
+    "letter_retry": RetryLetter,
+    "letter_drop": DropLetter,
+    "checkup": Empty,
     "ping": Empty,
 }
 

@@ -1,6 +1,6 @@
-"""What a process is made of: the roles of an app over one bus, for daemon and tests alike."""
+"""What a process is made of: the roles it serves, each over its bus, for daemon and tests alike."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from actors.authoriser import Authoriser
@@ -13,6 +13,7 @@ from actors.orchestrator.actor import Orchestrator
 from actors.planner import Planner
 from actors.validator import Validator
 from messages.agent import AgentSpec
+from messages.subjects import ROLES
 from runtime.actor import Actor
 from runtime.agent import App
 from runtime.asking import Asking
@@ -32,24 +33,31 @@ class Parts:
     """Everything the roles are given.
 
     Attributes:
+        bus_of: The bus of a role; one for all roles where one process serves them all.
+        ledger: For the checkpointer; None where another process serves it.
         agents: The app's agents as data, with model and price as they run here.
         models: By agent.
+        signer: For the authoriser; None where another process serves it.
+        public_key: Of the signer, for executors.
         process: This process's id, new at every start.
+        tools: The tools that executors here serve; None: all of the app's.
         caller: Runs user code; None: one of its own.
     """
 
-    bus: Bus
-    ledger: Ledger
+    bus_of: Callable[[str], Bus]
+    ledger: Ledger | None
     app: App
     agents: Mapping[str, AgentSpec]
     models: Mapping[str, Model]
     settings: Settings
     policy: Policy
-    signer: Signer
+    signer: Signer | None
+    public_key: str
     clock: Clock
     ids: Ids
     chance: Chance
     process: str
+    tools: tuple[str, ...] | None = None
     caller: Caller | None = None
 
 
@@ -64,75 +72,129 @@ class Roles:
     """
 
     answering: tuple[Actor, ...]
-    gateway: Gateway
-    orchestrator: Orchestrator
-    notifier: Notifier
+    gateway: Gateway | None
+    orchestrator: Orchestrator | None
+    notifier: Notifier | None
 
     @property
     def specs(self) -> list[ChildSpec]:
         """How the supervisor runs them: whoever is asked first, before whoever asks."""
-        return [
-            *(actor.spec for actor in self.answering),
-            self.notifier.spec,
-            ChildSpec(name="gateway", run=self.gateway.run, drain=self.gateway.drain),
-            ChildSpec(
-                name="orchestrator", run=self._drive_when_ready, drain=self.orchestrator.drain
-            ),
-        ]
+        specs = [actor.spec for actor in self.answering]
+        if self.notifier is not None:
+            specs.append(self.notifier.spec)
+        if self.gateway is not None:
+            specs.append(ChildSpec(name="gateway", run=self.gateway.run, drain=self.gateway.drain))
+        if self.orchestrator is not None:
+            specs.append(self._when_ready(self.orchestrator))
+        return specs
 
-    async def _drive_when_ready(self) -> None:
+    def _when_ready(self, orchestrator: Orchestrator) -> ChildSpec:
         """No run is taken before every role of this process can be asked."""
-        await self.ready()
-        await self.orchestrator.run()
+
+        async def run() -> None:
+            await self.ready()
+            await orchestrator.run()
+
+        return ChildSpec(name="orchestrator", run=run, drain=orchestrator.drain)
 
     async def ready(self) -> None:
-        """Return once every role can be asked."""
+        """Return once every role here can be asked."""
         for actor in self.answering:
             await actor.is_serving.wait()
-        await self.gateway.is_open.wait()
+        if self.gateway is not None:
+            await self.gateway.is_open.wait()
 
 
-def assemble(parts: Parts) -> Roles:
-    """All nine roles over one bus."""
-    bus, clock, ids, times = parts.bus, parts.clock, parts.ids, parts.settings.runtime
-    asking = Asking(bus, clock)
-    caller = parts.caller or Caller(clock=clock, ids=ids, chance=parts.chance, workers=Workers())
-    answering: tuple[Actor, ...] = (
-        Checkpointer(bus, parts.ledger),
-        Validator(bus, parts.app.agents),
-        Monitor(bus, parts.app.agents, asking, caller),
-        Authoriser(
-            bus,
-            parts.app.agents,
+def assemble(parts: Parts, roles: tuple[str, ...] = ROLES) -> Roles:
+    """These roles, over their buses."""
+    builders: dict[str, Callable[[], Actor]] = {
+        "checkpointer": lambda: _checkpointer(parts),
+        "validator": lambda: Validator(parts.bus_of("validator"), parts.app.agents),
+        "monitor": lambda: Monitor(
+            parts.bus_of("monitor"), parts.app.agents, _asking(parts, "monitor"), caller
+        ),
+        "authoriser": lambda: _authoriser(parts, caller),
+        "planner": lambda: Planner(
+            parts.bus_of("planner"),
             parts.agents,
-            policy=parts.policy,
-            groups=parts.settings.known_groups,
-            signer=parts.signer,
-            asking=asking,
-            caller=caller,
-            ids=ids,
-            times=times,
+            parts.models,
+            _asking(parts, "planner"),
+            parts.clock,
         ),
-        Planner(bus, parts.agents, parts.models, asking, clock),
-        Executor(
-            bus,
-            registry=parts.app.tools,
-            open_deps=parts.app.open_deps,
-            verifier=Verifier(parts.signer.public_key),
-            asking=asking,
-            clock=clock,
-            ids=ids,
-            caller=caller,
-            times=times,
-        ),
+        "executor": lambda: _executor(parts, caller),
+    }
+    caller = parts.caller or Caller(
+        clock=parts.clock, ids=parts.ids, chance=parts.chance, workers=Workers()
     )
     return Roles(
-        answering=answering,
-        gateway=Gateway(
-            bus=bus, agents=parts.agents, settings=parts.settings, clock=clock, ids=ids
-        ),
-        orchestrator=Orchestrator(
-            bus, parts.agents, asking, clock, ids, times, process=parts.process
-        ),
-        notifier=Notifier(bus, parts.settings.notify),
+        answering=tuple(build() for role, build in builders.items() if role in roles),
+        gateway=_gateway(parts) if "gateway" in roles else None,
+        orchestrator=_orchestrator(parts) if "orchestrator" in roles else None,
+        notifier=Notifier(parts.bus_of("notifier"), parts.settings.notify)
+        if "notifier" in roles
+        else None,
+    )
+
+
+def _asking(parts: Parts, role: str) -> Asking:
+    return Asking(parts.bus_of(role), parts.clock)
+
+
+def _checkpointer(parts: Parts) -> Checkpointer:
+    if parts.ledger is None:
+        raise AssertionError("a checkpointer needs the ledger")
+    return Checkpointer(parts.bus_of("checkpointer"), parts.ledger)
+
+
+def _authoriser(parts: Parts, caller: Caller) -> Authoriser:
+    if parts.signer is None:
+        raise AssertionError("an authoriser needs the signing key")
+    return Authoriser(
+        parts.bus_of("authoriser"),
+        parts.app.agents,
+        parts.agents,
+        policy=parts.policy,
+        groups=parts.settings.known_groups,
+        signer=parts.signer,
+        asking=_asking(parts, "authoriser"),
+        caller=caller,
+        ids=parts.ids,
+        times=parts.settings.runtime,
+    )
+
+
+def _executor(parts: Parts, caller: Caller) -> Executor:
+    return Executor(
+        parts.bus_of("executor"),
+        registry=parts.app.tools,
+        serves=parts.tools or tuple(parts.app.tools),
+        open_deps=parts.app.open_deps,
+        verifier=Verifier(parts.public_key),
+        asking=_asking(parts, "executor"),
+        clock=parts.clock,
+        ids=parts.ids,
+        caller=caller,
+        times=parts.settings.runtime,
+    )
+
+
+def _gateway(parts: Parts) -> Gateway:
+    return Gateway(
+        bus=parts.bus_of("gateway"),
+        agents=parts.agents,
+        settings=parts.settings,
+        clock=parts.clock,
+        ids=parts.ids,
+    )
+
+
+def _orchestrator(parts: Parts) -> Orchestrator:
+    return Orchestrator(
+        parts.bus_of("orchestrator"),
+        parts.agents,
+        _asking(parts, "orchestrator"),
+        parts.clock,
+        parts.ids,
+        parts.settings.runtime,
+        process=parts.process,
     )

@@ -212,7 +212,8 @@ def request_of(
     if reservation.is_final:
         tools = ()
         room = reservation.most.tokens - reservation.output_tokens - FINAL_OVERHEAD_BYTES
-        system = system if len(system.encode()) <= room // 2 else ""
+        is_short = len(system.encode()) <= (room - len(_FINAL_TEXT) - len(_DONE)) // 2
+        system = system if is_short else ""
         messages = _final_messages(state, room - len(system.encode()))
     return ModelRequest(
         model=agent.model,

@@ -3,7 +3,8 @@
 A test module says ``desk = ledger_kit.desk`` and its tests ask for ``desk``.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -329,6 +330,19 @@ class Desk:
         )
 
 
+@asynccontextmanager
+async def opened(
+    path: Path, clock: FakeClock, *, is_readonly: bool = False
+) -> AsyncIterator[Ledger]:
+    """A ledger on that file, closed whatever happens: one left open keeps its thread alive."""
+    opener = SqliteLedger.open_readonly if is_readonly else SqliteLedger.open
+    ledger = await opener(path, clock.now)
+    try:
+        yield ledger
+    finally:
+        await ledger.close()
+
+
 async def open_ledger(kind: str, path: Path, clock: FakeClock) -> Ledger:
     """A ledger of that kind."""
     if kind == "memory":
@@ -347,8 +361,10 @@ async def desk(request: pytest.FixtureRequest, data_dir: Path) -> AsyncIterator[
     path = data_dir / "ledger.db"
     kind = str(request.param)
     ledger = await open_ledger(kind, path, clock)
-    yield Desk(ledger, clock, kind, path)
-    await ledger.close()
+    try:
+        yield Desk(ledger, clock, kind, path)
+    finally:
+        await ledger.close()
 
 
 def renew(process: str, lease_s: float = 5.0) -> Renew:

@@ -35,9 +35,10 @@ from messages.ledger import (
 from messages.status import Status
 from runtime.clock import FakeClock
 from runtime.ledger import chain
+from runtime.ledger.port import Ledger
 from runtime.ledger.sqlite import SqliteLedger
 from runtime.ledger.sqlite_store import SqliteStore
-from tests.contract.ledger_kit import TENANT, Desk, born, is_a
+from tests.contract.ledger_kit import TENANT, Desk, born, is_a, opened
 
 ROOT = Path(__file__).parents[2]
 LOAD = Load(tenant=TENANT, run_id="r1")
@@ -47,8 +48,10 @@ LOAD = Load(tenant=TENANT, run_id="r1")
 async def desk(data_dir: Path) -> AsyncIterator[Desk]:
     clock, path = FakeClock(), data_dir / "ledger.db"
     ledger = await SqliteLedger.open(path, clock.now)
-    yield Desk(ledger, clock, "sqlite", path)
-    await ledger.close()
+    try:
+        yield Desk(ledger, clock, "sqlite", path)
+    finally:
+        await ledger.close()
 
 
 async def sql(path: Path, statement: str, *values: object) -> list[tuple[object, ...]]:
@@ -113,14 +116,15 @@ async def test_g5_every_acknowledged_version_survives_kill_9(data_dir: Path) -> 
     for number in range(5):
         said = await killed_writer(path, f"p{number}", lines=40 + 37 * number)
         clock = FakeClock(4_000_000_000.0)
-        ledger = await SqliteLedger.open(path, clock.now)
-        for run_id, (version, entry_hash) in said.items():
-            (answer,) = await ledger.apply([Load(tenant=TENANT, run_id=run_id, after=version - 1)])
-            loaded = is_a(answer, Loaded)
-            assert loaded.entries[0].hash == entry_hash
-            await whole_journal(ledger, run_id)
-        await ledger.apply([Renew(process=f"p{number}", lease_s=0.0)])
-        await ledger.close()
+        async with opened(path, clock) as ledger:
+            for run_id, (version, entry_hash) in said.items():
+                (answer,) = await ledger.apply(
+                    [Load(tenant=TENANT, run_id=run_id, after=version - 1)]
+                )
+                loaded = is_a(answer, Loaded)
+                assert loaded.entries[0].hash == entry_hash
+                await whole_journal(ledger, run_id)
+            await ledger.apply([Renew(process=f"p{number}", lease_s=0.0)])
 
 
 async def killed_writer(path: Path, process: str, lines: int) -> dict[str, tuple[int, str]]:
@@ -140,7 +144,7 @@ async def killed_writer(path: Path, process: str, lines: int) -> dict[str, tuple
     }
 
 
-async def whole_journal(ledger: SqliteLedger, run_id: str) -> None:
+async def whole_journal(ledger: Ledger, run_id: str) -> None:
     entries: list[Entry] = []
     is_partial, head_hash = True, ""
     while is_partial:
@@ -176,19 +180,18 @@ async def test_g23_a_tampered_journal_is_found_and_other_runs_go_on(
     await desk.ledger.close()
     await sql(desk.path, statement)
     await sql(desk.path, "UPDATE journal SET version = -version WHERE version < 0")
-    ledger = await SqliteLedger.open(desk.path, desk.clock.now)
-    take = Take(tenant=TENANT, run_id="r1", process="p2", take_id="t2")
-    desk.clock.advance(10.0)
-    loaded, taken, other = await ledger.apply([LOAD, take, born("r2")])
-    assert is_a(loaded, Failure).code == BrokenChain.code
-    assert is_a(taken, Refused).why == BrokenChain.code
-    is_a(other, Created)
-    (due,) = await ledger.apply([Due(process="p2", limit=9)])
-    assert [run.run_id for run in is_a(due, DueRuns).runs] == ["r2"]
-    signal_it = SendSignal(tenant=TENANT, run_id="r1", signal=Signal(kind="resume"))
-    _, due = await ledger.apply([signal_it, Due(process="p2", limit=9)])
-    assert [run.run_id for run in is_a(due, DueRuns).runs] == ["r1", "r2"]
-    await ledger.close()
+    async with opened(desk.path, desk.clock) as ledger:
+        take = Take(tenant=TENANT, run_id="r1", process="p2", take_id="t2")
+        desk.clock.advance(10.0)
+        loaded, taken, other = await ledger.apply([LOAD, take, born("r2")])
+        assert is_a(loaded, Failure).code == BrokenChain.code
+        assert is_a(taken, Refused).why == BrokenChain.code
+        is_a(other, Created)
+        (due,) = await ledger.apply([Due(process="p2", limit=9)])
+        assert [run.run_id for run in is_a(due, DueRuns).runs] == ["r2"]
+        signal_it = SendSignal(tenant=TENANT, run_id="r1", signal=Signal(kind="resume"))
+        _, due = await ledger.apply([signal_it, Due(process="p2", limit=9)])
+        assert [run.run_id for run in is_a(due, DueRuns).runs] == ["r1", "r2"]
 
 
 # ------------------------------------------------------------------ cost

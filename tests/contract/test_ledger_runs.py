@@ -231,6 +231,14 @@ async def test_hold_row_take_and_due_pass_over_it_until_lifted(desk: Desk) -> No
         assert await due(desk) == ["drive r1"]
 
 
+async def test_hold_row_counts_for_what_follows_in_the_same_group(desk: Desk) -> None:
+    await desk.ask(born())
+    hold, lift = Hold(hold=HoldRow()), Lift()
+    _, held, _, taken = await desk.group(hold, desk.take(), lift, desk.take())
+    is_a(held, Held)
+    is_a(taken, Taken)
+
+
 async def test_hold_row_of_another_agent_or_tenant_does_not_matter(desk: Desk) -> None:
     await desk.ask(Hold(hold=HoldRow(agent="other")))
     await desk.ask(Hold(hold=HoldRow(tenant="other")))

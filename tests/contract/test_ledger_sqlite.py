@@ -32,7 +32,7 @@ from runtime.clock import FakeClock
 from runtime.ledger import rows, rules, sqlite_store
 from runtime.ledger.sqlite import SqliteLedger
 from runtime.ledger.tables import Tables
-from tests.contract.ledger_kit import TENANT, Desk, born, is_a
+from tests.contract.ledger_kit import TENANT, Desk, born, is_a, opened
 
 ROOT = Path(__file__).parents[2]
 LOAD = Load(tenant=TENANT, run_id="r1")
@@ -42,8 +42,10 @@ LOAD = Load(tenant=TENANT, run_id="r1")
 async def desk(data_dir: Path) -> AsyncIterator[Desk]:
     clock, path = FakeClock(), data_dir / "ledger.db"
     ledger = await SqliteLedger.open(path, clock.now)
-    yield Desk(ledger, clock, "sqlite", path)
-    await ledger.close()
+    try:
+        yield Desk(ledger, clock, "sqlite", path)
+    finally:
+        await ledger.close()
 
 
 async def sql(path: Path, statement: str, *values: object) -> list[tuple[object, ...]]:
@@ -107,8 +109,8 @@ async def test_a_step_of_the_schema_that_fails_leaves_the_version_before_it(
     with pytest.raises(StorageError, match="no_such_function"):
         await SqliteLedger.open(path, FakeClock().now)
     monkeypatch.undo()
-    ledger = await SqliteLedger.open(path, FakeClock().now)
-    await ledger.close()
+    async with opened(path, FakeClock()):
+        pass
     assert await sql(path, "PRAGMA user_version") == [(rows.SCHEMA_VERSION,)]
 
 
@@ -127,14 +129,13 @@ async def test_a_second_writer_is_refused_and_told_who_writes(desk: Desk) -> Non
         await SqliteLedger.open(desk.path, desk.clock.now)
     await desk.ask(born())
     await desk.ledger.close()
-    again = await SqliteLedger.open(desk.path, desk.clock.now)
-    await again.close()
+    async with opened(desk.path, desk.clock):
+        pass
 
 
 async def test_a_reader_beside_the_writer_sees_what_was_committed(desk: Desk) -> None:
     hand = await desk.hand()
-    reader = await SqliteLedger.open_readonly(desk.path, desk.clock.now)
-    try:
+    async with opened(desk.path, desk.clock, is_readonly=True) as reader:
         for _ in range(3):
             committed = await hand.append()
             (loaded,) = await reader.apply([LOAD])
@@ -142,19 +143,16 @@ async def test_a_reader_beside_the_writer_sees_what_was_committed(desk: Desk) ->
         (refused,) = await reader.apply([Renew(process="p", lease_s=5.0)])
         assert is_a(refused, Failure).code == "STORAGE"
         await hand.append()
-    finally:
-        await reader.close()
 
 
 async def test_a_reader_needs_no_writer(desk: Desk) -> None:
     await desk.ask(born())
     await desk.ledger.close()
-    reader = await SqliteLedger.open_readonly(desk.path, desk.clock.now)
-    (loaded,) = await reader.apply([LOAD])
-    is_a(loaded, Loaded)
-    await reader.close()
-    writer = await SqliteLedger.open(desk.path, desk.clock.now)
-    await writer.close()
+    async with opened(desk.path, desk.clock, is_readonly=True) as reader:
+        (loaded,) = await reader.apply([LOAD])
+        is_a(loaded, Loaded)
+    async with opened(desk.path, desk.clock):
+        pass
 
 
 async def test_a_reader_makes_no_ledger(data_dir: Path) -> None:
@@ -176,10 +174,9 @@ async def test_time_does_not_go_back_over_a_restart(desk: Desk) -> None:
     created = is_a(await desk.ask(born()), Created)
     await desk.ledger.close()
     desk.clock.jump(-3600.0)
-    again = await SqliteLedger.open(desk.path, desk.clock.now)
-    (done,) = await again.apply([Renew(process="p", lease_s=5.0)])
+    async with opened(desk.path, desk.clock) as again:
+        (done,) = await again.apply([Renew(process="p", lease_s=5.0)])
     assert is_a(done, Done).now >= created.now
-    await again.close()
 
 
 # ------------------------------------------------------------------ failures

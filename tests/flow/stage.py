@@ -312,7 +312,7 @@ class Stage:
             agents = await self.specs()
             roles = assemble(
                 Parts(
-                    bus=bus,
+                    bus_of=lambda _role: bus,
                     ledger=self.ledger,
                     app=self.app,
                     agents=agents,
@@ -320,6 +320,7 @@ class Stage:
                     settings=self.settings,
                     policy=self._policy,
                     signer=Signer(bytes(32)),
+                    public_key=Signer(bytes(32)).public_key,
                     clock=self._clock,
                     ids=self.ids,
                     chance=lambda: 0.0,

@@ -327,4 +327,4 @@ async def test_calls_that_wait_for_a_free_place_longer_than_their_grant_get_anot
     assert state.status is Status.SUCCEEDED
     assert kinds(state) == ["ok"] * 20
     asked = [event for event in await on.events() if isinstance(event, e.Authorised)]
-    assert len(asked) == 2
+    assert 2 <= len(asked) <= 5

@@ -81,6 +81,7 @@ async def _served(data_dir: Path, clock: FakeClock) -> AsyncGenerator[EmbeddedSe
     agents, models = await anyio.to_thread.run_sync(models_of, app, settings, "scripted")
     policy_file = Path(refunds.__file__).with_name("policy.toml")
     policy = await anyio.to_thread.run_sync(load_policy, [policy_file])
+    signer = await anyio.to_thread.run_sync(load_signer, data_dir)
     ledger = await SqliteLedger.open(data_dir / "ledger.db", clock.now)
     async with (
         EmbeddedServer(data_dir) as server,
@@ -90,14 +91,15 @@ async def _served(data_dir: Path, clock: FakeClock) -> AsyncGenerator[EmbeddedSe
         await bus.prepare_streams(sorted(agents))
         roles = assemble(
             Parts(
-                bus=bus,
+                bus_of=lambda _role: bus,
                 ledger=ledger,
                 app=app,
                 agents=agents,
                 models=models,
                 settings=settings,
                 policy=policy,
-                signer=await anyio.to_thread.run_sync(load_signer, data_dir),
+                signer=signer,
+                public_key=signer.public_key,
                 clock=clock,
                 ids=ids,
                 chance=machine_chance,

@@ -62,21 +62,41 @@ def check(*, app: str) -> int:
     "--model", metavar="NAME", help='Instead of the agents\' own; "scripted" needs no key.'
 )
 @click.option("--paused", "is_paused", is_flag=True, help="Start with a hold on everything.")
-def up(*, app: str, model: str | None, is_paused: bool) -> int:
+@click.option("--roles", metavar="R,R…", help="Serve only these roles.")
+@click.option("--tools", metavar="T,T…", help="Its executors serve only these tools.")
+@click.option(
+    "--join",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Serve for the daemon that wrote this join.json.",
+)
+def up(
+    *,
+    app: str,
+    model: str | None,
+    is_paused: bool,
+    roles: str | None,
+    tools: str | None,
+    join: Path | None,
+) -> int:
     """Run the daemon in the foreground, with a NATS server and a ledger in the data directory.
 
     Prints "ready" with its addresses on stderr; Ctrl-C or SIGTERM drains and stops it.
     """
-    from treadle.daemon import DaemonOptions, run_daemon  # noqa: PLC0415 -- imports everything
+    from treadle.daemon import run_daemon  # noqa: PLC0415 -- imports everything
+    from treadle.options import options_of  # noqa: PLC0415 -- imports what an app imports
 
     loading.split(app)
     options = current_options()
-    daemon = DaemonOptions(
+    daemon = options_of(
         app=app,
         model=model,
         data_dir=options.directory,
-        config=options.config,
+        config_file=options.config,
         nats=options.nats,
+        roles=roles,
+        tools=tools,
+        join=join,
         paused=is_paused,
     )
     return anyio.run(run_daemon, daemon)  # it minds signals itself

@@ -154,7 +154,7 @@ class Stage:
             dying, clock=self._clock, ids=self._ids, chance=machine_chance, workers=Workers()
         )
         return Parts(
-            bus=bus,
+            bus_of=lambda _role: bus,
             ledger=self._ledger,
             app=self._app,
             agents=self._agents,
@@ -162,6 +162,7 @@ class Stage:
             settings=self._settings,
             policy=self._policy,
             signer=self._signer,
+            public_key=self._signer.public_key,
             clock=self._clock,
             ids=self._ids,
             chance=machine_chance,
