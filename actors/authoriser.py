@@ -30,6 +30,8 @@ from runtime.tools.call import Caller
 from runtime.tools.context import Policy
 from runtime.tools.tool import Tool
 
+_TIME_S = 1.0
+"""The ledger's clock is read again when it was read longer ago than this: it may have been set."""
 _CREATIONS = 4096
 """Runs whose creation is kept: it never changes."""
 
@@ -122,9 +124,9 @@ class Authoriser(Actor):
         )
 
     async def _creation(self, tenant: str, run_id: str) -> RunCreated:
-        """Who the run acts for, as its journal says."""
+        """Who the run acts for, as its journal says; reading it also tells the time."""
         key = (tenant, run_id)
-        if key in self._creations:
+        if key in self._creations and self._asking.ledger_age_s < _TIME_S:
             return self._creations[key]
         loaded = await self._asking.again(Load(tenant=tenant, run_id=run_id, upto=0))
         if not isinstance(loaded, Loaded) or not loaded.entries:

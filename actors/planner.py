@@ -28,8 +28,6 @@ from runtime.model.render import (
     tools_of,
 )
 
-_END_REASONS = {"refused": Reason.REFUSED, "retry_after": Reason.MODEL_UNAVAILABLE}
-
 
 class Planner(Actor):
     """Owns the model.
@@ -142,17 +140,21 @@ def _decided(answer: ModelAnswer, agent: AgentSpec, request: Decide) -> tuple[Us
 def _failed(
     error: ModelError | TimeoutError, request: Decide, started_at: float, duration_s: float
 ) -> ModelFailed:
-    reason = error.reason if isinstance(error, ModelError) else "model_unavailable"
-    message = str(error) or "the model did not answer in time"
+    failure = error if isinstance(error, ModelError) else _too_late()
     attempt = Attempt(
-        request_id="",
+        request_id=failure.request_id,
         started_at=started_at,
         duration_s=duration_s,
-        error=Problem(code=reason.upper(), message=message),
+        error=Problem(code=failure.reason.upper(), message=failure.message),
     )
     return ModelFailed(
-        reason=_END_REASONS.get(reason, Reason.MODEL_UNAVAILABLE),
-        message=message,
+        reason=Reason.MODEL_UNAVAILABLE,
+        message=failure.message,
         charged=request.reservation.most,
         attempts=(attempt,),
+        retry_after_s=failure.retry_after_s,
     )
+
+
+def _too_late() -> ModelError:
+    return ModelError("timeout", "the model did not answer in time")

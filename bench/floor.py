@@ -11,25 +11,24 @@ import asyncio
 import queue
 import sqlite3
 import threading
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+import anyio
 import msgspec
 import nats
-from msgspec.structs import replace
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from actors.checkpointer import Checkpointer
 from messages.authority import Grant, GrantedAction
-from messages.ledger import Append, Committed, Create, Created, Entry, Summary
-from runtime.bus.memory import connect as memory_bus
+from messages.canon import action_hash
+from messages.ledger import Append, Committed, Create, Created, Entry, Summary, Take, Taken
 from runtime.bus.permissions import Credentials
-from runtime.clock import MachineClock, MachineIds
+from runtime.clock import MachineClock
 from runtime.ledger.sqlite import SqliteLedger
 from runtime.loop.evolve import fold_entry
 from runtime.loop.summary import summarise
@@ -37,10 +36,15 @@ from runtime.policy.grants import Signer, Verifier
 
 HOPS = 6
 """Requests of a read-only iteration: decide, validate, authorise, execute, assess, append."""
+TENANT = "floor"
 _GROUP = 512
 _WAIT_S = 30.0
-_PREFIX = "treadle.signals.floor"
-"""Subjects that the daemon's user may use and that no role answers."""
+_PREFIX = "treadle.signals.floor.hop"
+"""The daemon's user may use these subjects, and no role listens to them."""
+
+Row = tuple[str, int, bytes]
+Run = Callable[[str, int], Awaitable[None]]
+"""One run of a floor: its id, and how many iterations."""
 
 
 class Hop(msgspec.Struct, array_like=True):
@@ -55,9 +59,6 @@ class Hop(msgspec.Struct, array_like=True):
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Hop).decode
 
-Iterate = Callable[[str, int], Awaitable[None]]
-"""One iteration of a run: its id, and which iteration."""
-
 
 class BareWriter:
     """One thread owns the connection, commits all that waits, wakes everybody in one go."""
@@ -65,13 +66,13 @@ class BareWriter:
     def __init__(self, path: Path) -> None:
         self._loop = asyncio.get_running_loop()
         self._path = path
-        self._waiting: queue.SimpleQueue[tuple[tuple[Any, ...], asyncio.Future[None]] | None] = (
+        self._waiting: queue.SimpleQueue[tuple[Row, asyncio.Future[None]] | None] = (
             queue.SimpleQueue()
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def write(self, row: tuple[Any, ...]) -> asyncio.Future[None]:
+    def write(self, row: Row) -> asyncio.Future[None]:
         """Durable once the future is done."""
         done: asyncio.Future[None] = self._loop.create_future()
         self._waiting.put((row, done))
@@ -92,12 +93,13 @@ class BareWriter:
             while len(group) < _GROUP and not self._waiting.empty():
                 item = self._waiting.get()
                 if item is None:
-                    return
+                    break
                 group.append(item)
             db.execute("BEGIN IMMEDIATE")
             db.executemany("INSERT INTO rows VALUES (?, ?, ?)", [row for row, _ in group])
             db.execute("COMMIT")
             self._loop.call_soon_threadsafe(_wake, [done for _, done in group])
+        db.close()
 
 
 def _wake(waiting: list[asyncio.Future[None]]) -> None:
@@ -106,14 +108,131 @@ def _wake(waiting: list[asyncio.Future[None]]) -> None:
             done.set_result(None)
 
 
+class Appender:
+    """The product's own append and its group commit, without its bus."""
+
+    def __init__(self, checkpointer: Checkpointer, journal: Sequence[Entry]) -> None:
+        """Args: journal: of a real run; what its steps appended is appended to every floor run."""
+        self._checkpointer = checkpointer
+        self._birth = journal[0].events
+        self._steps: list[tuple[Entry, Summary]] = []
+        self._heads: dict[str, str] = {}
+        state = None
+        for entry in journal:
+            state = fold_entry(state, entry)
+            if not state.status.is_terminal:
+                self._steps.append((entry, summarise(state)))
+
+    async def begin(self, run_id: str) -> None:
+        create = Create(
+            tenant=TENANT,
+            run_id=run_id,
+            append_id=run_id,
+            events=self._birth,
+            summary=self._steps[0][1],
+        )
+        if not isinstance(await self._handle(create), Created):
+            raise AssertionError("the run was not created")
+        taken = await self._handle(
+            Take(tenant=TENANT, run_id=run_id, process=TENANT, take_id=run_id)
+        )
+        if not isinstance(taken, Taken):
+            raise AssertionError("the run was not taken")
+        self._heads[run_id] = taken.head_hash
+
+    async def append(self, run_id: str, version: int) -> None:
+        """The entry that closes a step; ``version`` counts from 1."""
+        entry, summary = self._steps[1 + (version - 1) % (len(self._steps) - 1)]
+        done = await self._handle(
+            Append(
+                tenant=TENANT,
+                run_id=run_id,
+                version=version,
+                append_id=f"{run_id}.{version}",
+                prev_hash=self._heads[run_id],
+                process=TENANT,
+                take_id=run_id,
+                active_s=entry.active_s,
+                events=entry.events,
+                summary=summary,
+            )
+        )
+        if not isinstance(done, Committed):
+            raise AssertionError(f"not committed: {done}")
+        self._heads[run_id] = done.hash
+
+    async def _handle(self, request: Any) -> Any:
+        return await self._checkpointer.handle(request, cast("Any", None))
+
+
 @dataclass
 class Floors:
-    """Both floors, ready to be measured."""
+    """Both floors over one pair of connections.
 
-    bare: Iterate
-    product: Iterate
-    begin: Callable[[str], Awaitable[None]]
-    """Before a run's first iteration on the product floor."""
+    ``bare`` and ``product`` are one run of each; ``begin`` makes a run of the product floor, which
+    is not measured.
+    """
+
+    client: Client
+    writer: BareWriter
+    appender: Appender
+    signer: Signer
+    verifier: Verifier
+    arguments: dict[str, Any] = field(default_factory=lambda: {"place": 1})
+    runs: int = 0
+
+    def new_run(self) -> str:
+        """The id of one more run."""
+        self.runs += 1
+        return f"floor-{self.runs}"
+
+    async def begin(self, run_id: str) -> None:
+        await self.appender.begin(run_id)
+
+    async def bare(self, run_id: str, iterations: int) -> None:
+        for place in range(iterations):
+            hop = await self._hops(run_id, place)
+            await self.writer.write((run_id, place, _encode(hop)))
+
+    async def product(self, run_id: str, iterations: int) -> None:
+        for place in range(iterations):
+            _ = await self._hops(run_id, place)
+            self._sign_and_verify(run_id, place)
+            await self.appender.append(run_id, place + 1)
+
+    async def _hops(self, run_id: str, place: int) -> Hop:
+        body = {"tool": "look", "args": {"place": place, "text": "x" * 60}}
+        hop = Hop(run_id, place, "step", body)
+        for number in range(HOPS):
+            answer = await self.client.request(f"{_PREFIX}.{number}", _encode(hop), timeout=_WAIT_S)
+            hop = _decode(answer.data)
+        return hop
+
+    def _sign_and_verify(self, run_id: str, step: int) -> None:
+        hashed = action_hash("look", self.arguments, None)
+        action = GrantedAction(ordinal=0, tool="look", action_hash=hashed, purpose="execute")
+        grant = Grant(
+            id=f"gr-{run_id}",
+            tenant=TENANT,
+            run_id=run_id,
+            step=step,
+            actions=(action,),
+            expires_at=MachineClock().now() + 20.0,
+            policy="bench",
+        )
+        _ = self.verifier.verify(
+            self.signer.sign(grant),
+            tenant=TENANT,
+            run_id=run_id,
+            step=step,
+            ordinal=0,
+            tool="look",
+            action_hash=hashed,
+            key=None,
+            purpose="execute",
+            now=MachineClock().now(),
+            skew_s=1.0,
+        )
 
 
 async def _connection(url: str, user: Credentials) -> Client:
@@ -126,66 +245,35 @@ async def _echo(message: Msg) -> None:
     await message.respond(_encode(_decode(message.data)))
 
 
-def _hops(client: Client) -> Callable[[str, int], Awaitable[Hop]]:
-    async def hops(run_id: str, place: int) -> Hop:
-        body = {"tool": "look", "args": {"place": place, "text": "x" * 60}}
-        hop = Hop(run_id, place, "step", body)
-        for number in range(HOPS):
-            subject = f"{_PREFIX}.h{number}"
-            hop = _decode((await client.request(subject, _encode(hop), timeout=_WAIT_S)).data)
-        return hop
-
-    return hops
-
-
-class _Appender:
-    """The product's own append and its group commit, without its bus."""
-
-    def __init__(self, checkpointer: Checkpointer, journal: Sequence[Entry]) -> None:
-        """Args: journal: of a real run; its entries are appended to every run of the floor."""
-        self._checkpointer = checkpointer
-        self._birth = journal[0]
-        self._steps: list[Append] = []
-        self._summary: Summary | None = None
-        self._heads: dict[str, str] = {}
-        state = None
-        for entry in journal:
-            state = fold_entry(state, entry)
-            if state.status.is_terminal:
-                break
-            summary = summarise(state)
-            self._summary = self._summary or summary
-            step = Append(
-                tenant="floor",
-                run_id="",
-                version=entry.version,
-                append_id="",
-                prev_hash="",
-                process="floor",
-                take_id="floor",
-                active_s=entry.active_s,
-                events=entry.events,
-                summary=summary,
-            )
-            self._steps.append(step)
-
-    async def begin(self, run_id: str) -> None:
-        if self._summary is None:
-            raise AssertionError("the journal is empty")
-        create = Create(
-            tenant="floor",
-            run_id=run_id,
-            append_id=run_id,
-            events=self._birth.events,
-            summary=self._summary,
+@asynccontextmanager
+async def floors(
+    folder: Path, url: str, user: Credentials, journal: Sequence[Entry]
+) -> AsyncGenerator[Floors]:
+    """Both floors on files of their own, over the product's broker, while entered."""
+    asking, answering = await _connection(url, user), await _connection(url, user)
+    for number in range(HOPS):
+        _ = await answering.subscribe(f"{_PREFIX}.{number}", queue="floor", cb=_echo)  # pyright: ignore[reportUnknownMemberType] -- a bare Future in its signature
+    await answering.flush()
+    ledger = await SqliteLedger.open(folder / "floor-ledger.db", MachineClock().now)
+    checkpointer = Checkpointer(cast("Any", None), ledger)
+    writer = BareWriter(folder / "floor-bare.db")
+    signer = Signer(bytes(32))
+    async with checkpointer.prepared():
+        yield Floors(
+            client=asking,
+            writer=writer,
+            appender=Appender(checkpointer, journal),
+            signer=signer,
+            verifier=Verifier(signer.public_key),
         )
-        if not isinstance(await self._handle(create), Created):
-            raise AssertionError("the floor's run was not created")
-        # the hash of version 0 is told by nobody: the first append asks for it by a load
-        self._heads[run_id] = ""
+    writer.close()
+    await ledger.close()
+    await asking.close()
+    await answering.close()
 
-    async def append(self, run_id: str, version: int) -> None:
-        raise NotImplementedError
 
-    async def _handle(self, request: Any) -> Any:
-        return await self._checkpointer.handle(request, cast("Any", None))
+async def together(run: Run, run_ids: Sequence[str], iterations: int) -> None:
+    """All of these runs at once."""
+    async with anyio.create_task_group() as tasks:
+        for run_id in run_ids:
+            tasks.start_soon(run, run_id, iterations)

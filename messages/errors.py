@@ -255,10 +255,26 @@ class ModelError(TreadleError):
 
     code = "MODEL"
 
-    def __init__(self, reason: str, message: str) -> None:
-        """Args: reason: short stable word; message: text without secrets."""
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        *,
+        request_id: str = "",
+        retry_after_s: float | None = None,
+    ) -> None:
+        """Say how the attempt failed.
+
+        Args:
+            reason: short stable word.
+            message: text without secrets.
+            request_id: the provider's, where it gave one.
+            retry_after_s: how long the provider asks to be left alone.
+        """
         super().__init__(message)
         self.reason = reason
+        self.request_id = request_id
+        self.retry_after_s = retry_after_s
 
 
 class RemoteFailure(TreadleError):

@@ -42,7 +42,16 @@ OutstandingStatus = Literal[
 ]
 
 ProposalKind = Literal[
-    "calls", "finish", "ask_user", "wait", "give_up", "empty", "cut", "refused", "final"
+    "calls",
+    "finish",
+    "ask_user",
+    "wait",
+    "give_up",
+    "empty",
+    "cut",
+    "refused",
+    "unknown",  # the turn ended for a reason that this code does not know
+    "final",
 ]
 
 

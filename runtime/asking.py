@@ -77,6 +77,11 @@ class Asking:
             raise StorageError("the ledger has not told the time yet")
         return self._ledger_now + (self._clock.monotonic() - self._read_at)
 
+    @property
+    def ledger_age_s(self) -> float:
+        """Seconds since it told the time: its clock may have been set since then."""
+        return self._clock.monotonic() - self._read_at
+
     async def ledger(self, request: LedgerRequest[ReplyT]) -> ReplyT:
         """An operation of the ledger; each of them may be repeated (DESIGN.md section 4)."""
         return await self.again(request)

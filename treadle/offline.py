@@ -34,6 +34,10 @@ class Offline:
         """One run, now or as it was at a version."""
         return await self._reader.show(api.Show(run_id=run_id, at=at))
 
+    async def trace(self, run_id: str) -> Reply:
+        """What each step took and did, as ``Client.trace``."""
+        return await self._reader.trace(api.Trace(run_id=run_id))
+
     async def list(
         self,
         *,

@@ -11,6 +11,8 @@ from messages.status import Reason, Status
 from runtime.loop import directives as d
 from runtime.loop import progress
 
+_CLOCKS_S = 0.2
+"""Before authority is asked for again that came too late."""
 _SLACK_S = 5.0
 """On top of a tool's deadline: claim, settle and the way there and back."""
 
@@ -84,6 +86,11 @@ async def authorise(
         e.Authorised(step=step, verdicts=answer.verdicts, policy=answer.policy, grant=answer.grant)
     )
     hand.hold(answer.grant)
+    grant = answer.grant
+    if grant is not None and grant.expires_at <= hand.pen.now() + hand.times.skew_s:
+        # it is of no use already: the clocks differ, and asking at once would go in circles
+        await hand.clock.sleep(_CLOCKS_S)
+        await hand.pen.read_signals()
     return True
 
 

@@ -16,7 +16,15 @@ from runtime.bus.ask import Asker
 from runtime.bus.desk import Desk
 from runtime.bus.directory import Directory, Identity
 from runtime.bus.jetstream import JetStream
-from runtime.bus.port import Delivery, InlineHandler, Serving, TaskDelivery, TaskHandler
+from runtime.bus.port import (
+    Delivery,
+    InlineHandler,
+    Listed,
+    Serving,
+    Stored,
+    TaskDelivery,
+    TaskHandler,
+)
 from runtime.bus.serve import Service
 from runtime.bus.streams import Streams
 from runtime.bus.tasks import lone_errors
@@ -133,6 +141,18 @@ class WireBus:
     async def last(self, stream: str, subject: str) -> bytes | None:
         """See ``port.Bus``."""
         return await self._streams.last(stream, subject)
+
+    async def stored(self, stream: str, subject: str, *, after: int = 0) -> Stored | None:
+        """See ``port.Bus``."""
+        return await self._streams.stored(stream, subject, after)
+
+    async def discard(self, stream: str, sequence: int) -> None:
+        """See ``port.Bus``."""
+        await self._streams.discard(stream, sequence)
+
+    def listed(self, presence: Listed) -> AbstractAsyncContextManager[None]:
+        """See ``port.Bus``."""
+        return self._directory.listed(presence)
 
     async def prepare_streams(self, agents: Sequence[str]) -> None:
         """See ``port.Bus``."""

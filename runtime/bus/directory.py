@@ -14,8 +14,7 @@ import anyio
 import msgspec
 
 from messages.errors import BusError
-from runtime.bus.port import Delivery
-from runtime.bus.serve import Service
+from runtime.bus.port import Delivery, Listed
 from runtime.bus.wire import Subscription, Wire
 from runtime.clock import Clock
 from runtime.log import Level, Line, log
@@ -51,11 +50,11 @@ class Directory:
         self._wire = wire
         self._identity = identity
         self._started = datetime.fromtimestamp(clock.now(), UTC).isoformat().replace("+00:00", "Z")
-        self._services: list[Service] = []
+        self._services: list[Listed] = []
         self._subscription: Subscription | None = None
 
     @asynccontextmanager
-    async def listed(self, service: Service) -> AsyncGenerator[None]:
+    async def listed(self, service: Listed) -> AsyncGenerator[None]:
         """List a service while entered."""
         self._services.append(service)
         if self._subscription is None:
@@ -108,7 +107,7 @@ class Directory:
             "metadata": {"role": role, "process": who.name, "host": who.host, "pid": str(who.pid)},
         }
 
-    def _endpoint(self, service: Service) -> dict[str, Any]:
+    def _endpoint(self, service: Listed) -> dict[str, Any]:
         return {
             "name": service.tool or service.role,
             "subject": service.subject,
@@ -116,7 +115,7 @@ class Directory:
         }
 
 
-def _counts(service: Service) -> dict[str, Any]:
+def _counts(service: Listed) -> dict[str, Any]:
     busy_ns = int(service.busy_s * 1e9)
     return {
         "num_requests": service.served,

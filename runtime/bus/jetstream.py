@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from messages.errors import DeadlineExceeded, NoResponders, StorageError
+from messages.errors import DeadlineExceeded, NoResponders, NotFound, StorageError
 from runtime.bus import streams
 from runtime.bus.ask import Asker
-from runtime.bus.port import Delivery, TaskDelivery
+from runtime.bus.port import Delivery, Stored, TaskDelivery
 from runtime.bus.pull import Puller
 from runtime.bus.wire import Wire
 from runtime.clock import Clock
@@ -67,16 +67,38 @@ class JetStream:
 
     async def last(self, stream: str, subject: str) -> bytes | None:
         """See ``Bus.last``."""
+        answer = await self._get(f"{stream}.{subject}", b"")
+        return None if answer is None else answer.data
+
+    async def stored(self, stream: str, subject: str, after: int) -> Stored | None:
+        """See ``Bus.stored``."""
+        wanted = {"seq": after + 1, "next_by_subj": subject}
+        answer = await self._get(stream, msgspec.json.encode(wanted))
+        if answer is None:
+            return None
+        told = answer.headers
+        return Stored(
+            subject=told["Nats-Subject"], sequence=int(told["Nats-Sequence"]), data=answer.data
+        )
+
+    async def discard(self, stream: str, sequence: int) -> None:
+        """See ``Bus.discard``."""
+        if await self._get(stream, msgspec.json.encode({"seq": sequence})) is None:
+            raise NotFound("message", f"{stream} {sequence}")
+        await self._ask(f"STREAM.MSG.DELETE.{stream}", {"seq": sequence})
+
+    async def _get(self, what: str, body: bytes) -> Delivery | None:
+        """One message, read directly; None where there is none."""
         answer = await self._asker.exchange(
-            f"{_API}.DIRECT.GET.{stream}.{subject}", b"", deadline_s=_API_S
+            f"{_API}.DIRECT.GET.{what}", body, deadline_s=_API_S
         )
         status = answer.headers.get("Status", "")
         if status == _GONE:
             return None
         if status:
             description = answer.headers.get("Description", "")
-            raise StorageError(f"{stream} {subject}: {description} ({status})")
-        return answer.data
+            raise StorageError(f"{what}: {description} ({status})")
+        return answer
 
     async def prepare(self, agents: Sequence[str]) -> None:
         """See ``Bus.prepare_streams``."""

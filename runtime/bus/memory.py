@@ -5,7 +5,7 @@ reader per subscription, queue groups, no responders, payload limit, dropped mes
 is slow. It knows no users: what the permission matrix refuses is tested against the real server.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 import anyio
@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from messages.errors import TooLarge, Unreachable
 from runtime.bus.bus import WireBus, open_bus
 from runtime.bus.directory import Identity
-from runtime.bus.memory_streams import MemoryStreams, Shelf
+from runtime.bus.memory_streams import MemoryStreams, Shelf, matches
 from runtime.bus.port import Delivery
 from runtime.bus.tasks import lone_errors
 from runtime.bus.wire import MAX_PAYLOAD, NO_RESPONDERS, OnMessage, Pace, Watchers, size_of
@@ -80,17 +80,6 @@ class Hub:
 
 
 _MOST_ROUTES = 1024
-
-
-def matches(pattern: Iterable[str], tokens: list[str]) -> bool:
-    """Whether a subject falls under a pattern with ``*`` and ``>``."""
-    at = -1
-    for at, wanted in enumerate(pattern):
-        if wanted == ">":
-            return at < len(tokens)
-        if at >= len(tokens) or wanted not in {"*", tokens[at]}:
-            return False
-    return at + 1 == len(tokens)
 
 
 class MemoryInterest:

@@ -1,6 +1,6 @@
 """The durable half of the bus in memory (``streams.Streams``): it lives as long as the hub."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import anyio
@@ -8,13 +8,24 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from messages import subjects
 from messages.errors import NoResponders, NotFound
-from runtime.bus.port import Delivery, TaskDelivery
+from runtime.bus.port import Delivery, Stored, TaskDelivery
 from runtime.bus.streams import ACK_WAIT_S
 from runtime.bus.tasks import lone_errors
 from runtime.clock import Clock
 
 _LOOK_S = 0.1
 """How often a waiting consumer looks whether an AckWait or a delay has passed."""
+
+
+def matches(pattern: Iterable[str], tokens: list[str]) -> bool:
+    """Whether a subject falls under a pattern with ``*`` and ``>``."""
+    at = -1
+    for at, wanted in enumerate(pattern):
+        if wanted == ">":
+            return at < len(tokens)
+        if at >= len(tokens) or wanted not in {"*", tokens[at]}:
+            return False
+    return at + 1 == len(tokens)
 
 
 class StoredTask:
@@ -59,6 +70,7 @@ class Shelf:
         tasks: The work queue, by sequence.
         latest: Newest message of every other stored subject.
         dead: Dead letters in order, with their subjects.
+        kept: Whatever is stored and is no task, by sequence.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -66,6 +78,7 @@ class Shelf:
         self.tasks: dict[int, StoredTask] = {}
         self.latest: dict[str, bytes] = {}
         self.dead: list[tuple[str, bytes]] = []
+        self.kept: dict[int, Stored] = {}
         self.created = ""
         self._agents: frozenset[str] = frozenset()
         self._seen: set[tuple[str, str]] = set()
@@ -97,6 +110,9 @@ class Shelf:
             self.changed()
         else:
             self.latest[subject] = data
+            self.kept[self._sequence] = Stored(
+                subject=subject, sequence=self._sequence, data=data
+            )
         if kind == "dead":
             self.dead.append((subject, data))
 
@@ -182,6 +198,19 @@ class MemoryStreams:
     async def last(self, stream: str, subject: str) -> bytes | None:  # noqa: ARG002 -- by subject
         """See ``Bus.last``."""
         return self._shelf.latest.get(subject)
+
+    async def stored(self, stream: str, subject: str, after: int) -> Stored | None:  # noqa: ARG002
+        """See ``Bus.stored``."""
+        pattern = subject.split(".")
+        for sequence, message in self._shelf.kept.items():
+            if sequence > after and matches(pattern, message.subject.split(".")):
+                return message
+        return None
+
+    async def discard(self, stream: str, sequence: int) -> None:
+        """See ``Bus.discard``."""
+        if self._shelf.kept.pop(sequence, None) is None:
+            raise NotFound("message", f"{stream} {sequence}")
 
     async def prepare(self, agents: Sequence[str]) -> None:
         """See ``Bus.prepare_streams``."""

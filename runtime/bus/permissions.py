@@ -103,7 +103,10 @@ _EXTRA: Mapping[str, Rights] = {
             *_stream_admin(DEAD_STREAM),
             *_consumer(TASKS_STREAM, "gateway"),
             f"{_JS}.DIRECT.GET.{RESULTS_STREAM}.>",
+            f"{_JS}.DIRECT.GET.{DEAD_STREAM}",
             f"{_JS}.DIRECT.GET.{DEAD_STREAM}.>",
+            f"{_JS}.STREAM.MSG.DELETE.{DEAD_STREAM}",
+            f"{ROOT}.tasks.>",  # a dead letter's task is published again as it was
             f"{ROOT}.replies.>",
             f"{ROOT}.wakes.>",
             f"{ROOT}.signals.>",

@@ -5,6 +5,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -25,6 +26,14 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
     reply: str = ""
     headers: Mapping[str, str] = {}
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """One message as a stream keeps it."""
+
+    subject: str
+    sequence: int
+    data: bytes
 
 
 class TaskDelivery(Protocol):
@@ -74,6 +83,70 @@ class TaskDelivery(Protocol):
     async def drop(self, why: str) -> None:
         """Never deliver it again."""
         ...
+
+
+class Listed(Protocol):
+    """What the directory tells of a role that a process serves."""
+
+    @property
+    def role(self) -> str:
+        """Which."""
+        ...
+
+    @property
+    def tool(self) -> str | None:
+        """Of an executor: which tool."""
+        ...
+
+    @property
+    def subject(self) -> str:
+        """Where it listens."""
+        ...
+
+    @property
+    def served(self) -> int:
+        """What it has dealt with, failures included."""
+        ...
+
+    @property
+    def failed(self) -> int:
+        """What it answered with a failure."""
+        ...
+
+    @property
+    def refused(self) -> int:
+        """What it refused because it had too much to do."""
+        ...
+
+    @property
+    def running(self) -> int:
+        """What it works on now."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """What waits for it."""
+        ...
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds it has worked, in all."""
+        ...
+
+
+@dataclass(kw_only=True)
+class Presence:
+    """A role that is served by other means than ``Bus.serve`` (``Listed``): it counts itself."""
+
+    role: str
+    subject: str
+    tool: str | None = None
+    served: int = 0
+    failed: int = 0
+    refused: int = 0
+    running: int = 0
+    waiting: int = 0
+    busy_s: float = 0.0
 
 
 class Work(Protocol):
@@ -230,4 +303,21 @@ class Bus(Protocol):
 
     async def last(self, stream: str, subject: str) -> bytes | None:
         """The newest message of a subject in a stream, or None."""
+        ...
+
+    async def stored(self, stream: str, subject: str, *, after: int = 0) -> Stored | None:
+        """The first message of a subject (wildcards allowed) with a higher sequence, or None."""
+        ...
+
+    async def discard(self, stream: str, sequence: int) -> None:
+        """Take one message out of a stream for good.
+
+        Raises:
+            NotFound: there is none of that sequence.
+            StorageError, DeadlineExceeded, Unreachable: as for ``publish_durable``.
+        """
+        ...
+
+    def listed(self, presence: Listed) -> AbstractAsyncContextManager[None]:
+        """Say in the directory (``$SRV``) that this role is here, while entered."""
         ...

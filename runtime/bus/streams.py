@@ -13,7 +13,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from messages import subjects
 from messages.errors import Busy, NotFound, ServerError, StorageError, TreadleError
-from runtime.bus.port import TaskDelivery
+from runtime.bus.port import Stored, TaskDelivery
 
 Config = dict[str, Any]
 """A stream's or consumer's configuration as JetStream writes it."""
@@ -28,8 +28,8 @@ DUPLICATES_S = 120.0
 PULL_LIMIT = 256
 """Tasks that all gateways together may hold without an acknowledgement."""
 
-_NOT_FOUND = {10014, 10059}
-"""JetStream's codes for: no such consumer, no such stream."""
+_NOT_FOUND = {10014, 10059, 10037}
+"""JetStream's codes for: no such consumer, stream, message."""
 _TAKEN = 10058
 """A stream of that name exists; somebody else created it in between."""
 _FULL = {10077, 10023, 10047}
@@ -69,6 +69,14 @@ class Streams(Protocol):
 
     async def last(self, stream: str, subject: str) -> bytes | None:
         """See ``Bus.last``."""
+        ...
+
+    async def stored(self, stream: str, subject: str, after: int) -> Stored | None:
+        """See ``Bus.stored``."""
+        ...
+
+    async def discard(self, stream: str, sequence: int) -> None:
+        """See ``Bus.discard``."""
         ...
 
     async def prepare(self, agents: Sequence[str]) -> None:
@@ -170,7 +178,7 @@ def refusal(what: str, answer: bytes) -> TreadleError | None:
     if trouble is None:
         return None
     if trouble.err_code in _NOT_FOUND:
-        return NotFound("stream or consumer", what)
+        return NotFound("stream, consumer or message", what)
     if trouble.err_code in _FULL:
         return Busy(f"{what}: {trouble.description}")
     return Refusal(what, trouble.err_code, trouble.description)

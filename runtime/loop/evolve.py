@@ -205,6 +205,7 @@ def _decided(state: LoopState, event: e.Decided) -> LoopState:
     is_final = reservation is not None and reservation.is_final
     proposal, proposed = read_turn(event.content, event.stop_reason, is_final=is_final)
     is_empty = proposal.kind == "empty"
+    told = budget.result_bytes("") if proposal.control_id is not None else 0
     return replace(
         state,
         reservation=None,
@@ -212,7 +213,7 @@ def _decided(state: LoopState, event: e.Decided) -> LoopState:
         usage=state.usage.plus(event.usage),
         spent=_plus(state.spent, event.charged),
         exhausted=state.exhausted or _over(state, event),
-        context_bytes=state.context_bytes + budget.talk_bytes(event.content),
+        context_bytes=state.context_bytes + budget.talk_bytes(event.content) + told,
         model_s=state.model_s + event.duration_s,
         model_calls=state.model_calls + max(1, len(event.attempts)),
         nudges=state.nudges + 1 if is_empty else 0,

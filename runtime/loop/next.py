@@ -32,6 +32,8 @@ from runtime.loop.directives import (
 )
 
 MAX_EQUAL_REJECTIONS = 3
+_BROKEN = frozenset({"cut", "refused", "unknown", "empty"})
+"""Kinds of turns of which nothing can be done."""
 MAX_INTENTS = 5
 """A call is intended at most this often (DESIGN.md section 6)."""
 
@@ -163,7 +165,7 @@ def last_words(state: LoopState, agent: AgentSpec, now: Moment, reason: Reason) 
 
 # ------------------------------------------------------------------ inside a turn
 def _in_turn(state: LoopState, agent: AgentSpec, now: Moment, turn: Turn) -> Directive:
-    if turn.problem is None and turn.proposal.kind in {"cut", "refused", "empty"}:
+    if turn.problem is None and turn.proposal.kind in _BROKEN:
         return _broken_turn(state, turn)
     by_phase = _phases(turn)
     if fresh := by_phase.get("proposed", []) + by_phase.get("approved", []):
@@ -221,6 +223,12 @@ def _broken_turn(state: LoopState, turn: Turn) -> Directive:
                 return Finish(status=Status.FAILED, reason=Reason.NO_ACTION)
             problem = Problem(
                 code="EMPTY_TURN", message="You said nothing. Call a tool, or finish, or give up."
+            )
+        case "unknown":
+            problem = Problem(
+                code="UNKNOWN_STOP",
+                message=f"Your turn ended with {turn.proposal.text[:80]!r}, which is not known"
+                " here; nothing of it was done.",
             )
         case _:
             problem = Problem(

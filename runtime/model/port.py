@@ -7,7 +7,21 @@ import msgspec
 from messages.base import Part
 from messages.parts import Block, JsonValue, Usage
 
-FailureReason = Literal["model_unavailable", "refused", "bad_request", "retry_after"]
+FailureReason = Literal[
+    "model_unavailable",  # anything else, as a script without turns
+    "overloaded",  # the provider as a whole: 529
+    "rate_limited",  # us: 429, usually with a time to wait
+    "spend_limit",  # us, until a month ends or somebody pays
+    "provider_error",  # 5xx, conflicts
+    "timeout",  # no whole answer in time
+    "connection",  # not reached, or the connection broke
+    "incomplete",  # the stream ended before the answer did
+    "garbled",  # what came is not the protocol
+    "authentication",  # the key is wrong or may not do that
+    "unknown_model",  # 404
+    "bad_request",  # the request itself: asking again cannot help
+]
+"""How an attempt failed, told apart as far as a retry, a breaker or a person must tell it apart."""
 
 
 class ModelRequest(Part, kw_only=True):

@@ -36,6 +36,7 @@ _FINAL_TEXT = (
     " already known and say explicitly what is missing."
 )
 _DONE = "\n\nDone: "
+_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 
 
 class Conversation(Part, kw_only=True):
@@ -94,9 +95,27 @@ def _told(conversation: Conversation, event: e.AnyEvent) -> Conversation:
 
 
 def _sendable(content: tuple[Block, ...]) -> list[Sent]:
-    """A turn as it may be sent back: no blank text, and not at all if it says nothing."""
-    blocks = [b for b in content if b.get("type") != "text" or str(b.get("text", "")).strip()]
-    return blocks if any(b.get("type") in {"text", "tool_use"} for b in blocks) else []
+    """A turn as it may be sent back, its signed blocks untouched; nothing if it only thought."""
+    blocks = [_legal(block) for block in content if _may_be_sent(block)]
+    return blocks if any(b.get("type") not in _THOUGHTS for b in blocks) else []
+
+
+def _may_be_sent(block: Block) -> bool:
+    """The provider turns down blank text, and a thought that was cut before its signature."""
+    match block.get("type"):
+        case "text":
+            return bool(str(block.get("text") or "").strip())
+        case "thinking":
+            return bool(block.get("signature"))
+        case _:
+            return True
+
+
+def _legal(block: Block) -> Sent:
+    """Arguments that are no object, as of a cut call, become one: the provider takes no other."""
+    if block.get("type") != "tool_use" or isinstance(block.get("input"), dict):
+        return block
+    return {**block, "input": {"raw": block.get("input")}}
 
 
 def _said(conversation: Conversation, role: str, blocks: list[Sent]) -> Conversation:

@@ -16,6 +16,7 @@ from runtime.views.run import (
     show_run,
     without_payloads,
 )
+from runtime.views.trace import trace_run
 
 __all__ = [
     "agent_row",
@@ -30,6 +31,7 @@ __all__ = [
     "result_of",
     "show_run",
     "tool_rows",
+    "trace_run",
     "waiting_approvals",
     "without_payloads",
 ]

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from messages.api import Approvals, Effects, Events, ListRuns, Show
+from messages.api import Approvals, Effects, Events, ListRuns, Show, Trace
 from messages.base import Request, Timestamp
 from messages.canon import sha256_hex
 from messages.errors import NotFound, UsageError
@@ -35,6 +35,7 @@ from runtime.views.approvals import approval_detail, approval_row
 from runtime.views.effects import effect_chain, effect_row
 from runtime.views.events import event_line
 from runtime.views.run import list_row, show_run
+from runtime.views.trace import trace_run
 from runtime.views.values import View
 
 ReplyT = TypeVar("ReplyT")
@@ -97,6 +98,11 @@ class Reader:
         read = await self.history(body.run_id, upto=body.at)
         now = read.now if body.at is None else None
         return show_run(read.fold(), read.row, at=body.at, now=now)
+
+    async def trace(self, body: Trace) -> View:
+        """Verb trace."""
+        read = await self.history(body.run_id)
+        return trace_run(read.fold(), read.row, read.entries, read.now)
 
     async def list_runs(self, body: ListRuns) -> View:
         """Verb list."""

@@ -33,6 +33,7 @@ from messages.events import (
 from messages.ledger import Entry, RunRow
 from messages.parts import Amount, Evidence, JsonValue
 from messages.state import LoopState
+from runtime.loop.strategies.loop import read_turn
 from runtime.views.run import usage_view
 from runtime.views.values import View, iso, iso_or_none, limits_view, problem_view, seconds, usd
 
@@ -112,6 +113,14 @@ class _Step:
         """The call of that ordinal, begun if it is new."""
         return self.calls.setdefault(ordinal, {"ordinal": ordinal, "tool": None, "outcome": None})
 
+    def decided(self, event: Decided) -> None:
+        """The turn: what it asks for, before anybody has looked at it."""
+        proposal, calls = read_turn(event.content, event.stop_reason, is_final=False)
+        self.model = {**_model(event), "proposes": proposal.kind}
+        for call in calls:
+            asked = {"tool": call.tool, "arguments": _arguments(call.arguments)}
+            self.call(call.ordinal).update(asked)
+
     def charge(self, amount: Amount) -> None:
         self.tokens += amount.tokens
         self.cost_microusd += amount.cost_microusd
@@ -182,7 +191,7 @@ class _Tracer:
             case Decided():
                 step.started_at = event.started_at
                 step.charge(event.charged)
-                step.model = _model(event)
+                step.decided(event)
             case StepLost():
                 step.charge(event.charged)
                 step.notes.append({"kind": "step_lost", "message": event.why})
@@ -223,7 +232,8 @@ def _see_call(step: _Step, event: AnyEvent) -> None:
                 verdict_view = {"decision": verdict.decision, "rule": verdict.rule}
                 step.call(verdict.ordinal).update(verdict_view)
         case ApprovalRequested() | ApprovalResolved():
-            step.call(event.ordinal)["approval"] = _approval(event)
+            call = step.call(event.ordinal)
+            call["approval"] = {**call.get("approval", {}), **_approval(event)}
         case Observed():
             step.call(event.ordinal).update(
                 outcome=event.kind, problem=problem_view(event.problem), **_seen(event.evidence)

@@ -333,7 +333,7 @@ class Desk:
 @asynccontextmanager
 async def opened(
     path: Path, clock: FakeClock, *, is_readonly: bool = False
-) -> AsyncIterator[Ledger]:
+) -> AsyncGenerator[Ledger]:
     """A ledger on that file, closed whatever happens: one left open keeps its thread alive."""
     opener = SqliteLedger.open_readonly if is_readonly else SqliteLedger.open
     ledger = await opener(path, clock.now)

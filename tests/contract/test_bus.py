@@ -33,7 +33,7 @@ from messages.execution import Finding, Reconcile
 from messages.ledger import Done, Fetch, Fetched, Missing, Renew
 from messages.parts import Action
 from runtime.bus.bus import WireBus
-from runtime.bus.port import MAX_TRIES, Delivery, TaskDelivery, Work
+from runtime.bus.port import MAX_TRIES, Delivery, Presence, TaskDelivery, Work
 from runtime.bus.server import EmbeddedServer
 from tests.contract.bus_network import Network, over_memory, over_nats
 
@@ -743,3 +743,32 @@ async def test_dead_letters_are_kept(bus: WireBus, peer: WireBus) -> None:
     letter = subjects.dead("default", "tasks", "1")
     await bus.publish_durable(letter, b"why", message_id="1")
     assert await peer.last(subjects.DEAD_STREAM, letter) == b"why"
+
+
+async def test_stored_messages_are_read_in_order_and_taken_out(bus: WireBus) -> None:
+    await bus.prepare_streams(["refund"])
+    for name in ("1", "2"):
+        letter = subjects.dead("default", "tasks", name)
+        await bus.publish_durable(letter, name.encode(), message_id=name)
+    await bus.publish_durable(subjects.dead("acme", "tasks", "1"), b"no", message_id="other")
+    ours = subjects.dead("default", "*", "*")
+    first = await bus.stored(subjects.DEAD_STREAM, ours)
+    assert first is not None
+    assert (first.subject, first.data) == (subjects.dead("default", "tasks", "1"), b"1")
+    second = await bus.stored(subjects.DEAD_STREAM, ours, after=first.sequence)
+    assert second is not None
+    assert second.data == b"2"
+    assert await bus.stored(subjects.DEAD_STREAM, ours, after=second.sequence) is None
+    await bus.discard(subjects.DEAD_STREAM, first.sequence)
+    with pytest.raises(NotFound):
+        await bus.discard(subjects.DEAD_STREAM, first.sequence)
+    left = await bus.stored(subjects.DEAD_STREAM, ours)
+    assert left == second
+
+
+async def test_a_role_served_by_other_means_is_listed(bus: WireBus, peer: WireBus) -> None:
+    presence = Presence(role="gateway", subject="treadle.api.>", served=3, running=1)
+    async with peer.listed(presence):
+        [stats] = await bus.survey("$SRV.STATS.treadle-gateway", within_s=0.2)
+    (endpoint,) = msgspec.json.decode(stats)["endpoints"]
+    assert endpoint["data"] == {"running": 1, "pending": 0, "served": 3, "refused": 0}

@@ -343,21 +343,21 @@ async def test_give_up_is_a_failure() -> None:
 
 
 async def test_a_wait_holds_no_worker_and_goes_on_when_it_is_over() -> None:
-    on, _ = stage(*[call(poll, key="a"), call("wait", seconds=60)] * 6, finish("it never came"))
+    on, _ = stage(*[call(poll, key="a"), call("wait", seconds=1)] * 6, finish("it never came"))
     await on.create()
     async with on.life() as life:
         for _ in range(6):
             state = await life.rest(until=lambda s: s.status is Status.WAITING)
             assert state is not None
             assert on.ledger.inner.tables.runs[("default", "run-1")].owner is None
-            on.late_s += 61
+            on.late_s += 1.1
             version = state.version
             await life.rest(until=lambda s, version=version: s.version > version)
         state = await life.rest()
     assert state is not None
     assert (state.status, state.step_count) == (Status.SUCCEEDED, 13), "polling is no stall"
-    assert state.suspended_s > 6 * 59
-    assert state.active_s < 10
+    assert state.suspended_s > 6
+    assert state.active_s < 3
 
 
 async def test_an_empty_turn_is_nudged_once_and_sends_no_blank_text() -> None:

@@ -24,18 +24,19 @@ class Daemon:
     """One data directory and the process that serves it now."""
 
     def __init__(
-        self, data_dir: Path, *, app: str = APP, env: dict[str, str] | None = None
+        self, data_dir: Path, *, app: str = APP, env: dict[str, str] | None = None, name: str = "up"
     ) -> None:
         self.data_dir = data_dir
         self._app = app
         self._env = {**os.environ, "TREADLE_LOG": "json", **(env or {})}
         self._process: Process | None = None
         self._lives = 0
+        self._name = name
 
     async def up(self, *more: str) -> None:
         """Start and wait until it says that it is ready."""
         self._lives += 1
-        file = self.data_dir.parent / f"up-{self._lives}.log"
+        file = self.data_dir.parent / f"{self._name}-{self._lives}.log"
         async with await anyio.open_file(file, "wb") as log:
             self._process = await anyio.open_process(
                 [
@@ -56,10 +57,8 @@ class Daemon:
                 await anyio.sleep(0.02)
 
     async def _is_ready(self) -> bool:
-        try:
-            return (await self.connection())["pid"] == self.process.pid
-        except (FileNotFoundError, json.JSONDecodeError):
-            return False
+        file = self.data_dir.parent / f"{self._name}-{self._lives}.log"
+        return "\nready nats://" in await anyio.Path(file).read_text()
 
     @property
     def process(self) -> Process:
@@ -87,7 +86,9 @@ class Daemon:
 
     async def log(self) -> str:
         """What every life so far has logged."""
-        names = [self.data_dir.parent / f"up-{life + 1}.log" for life in range(self._lives)]
+        names = [
+            self.data_dir.parent / f"{self._name}-{life + 1}.log" for life in range(self._lives)
+        ]
         return "\n".join([await anyio.Path(name).read_text() for name in names])
 
     @asynccontextmanager

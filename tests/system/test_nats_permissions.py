@@ -33,10 +33,10 @@ USERS = (
 )
 
 PUBLISH = {
-    "treadle.tasks.default.submitter.refund": {"submitter"},
-    "treadle.tasks.default.operator.refund": {"operator"},
-    "treadle.tasks.default.approver.refund": set[str](),
-    "treadle.tasks.acme.bob.refund": {"acme+bob"},
+    "treadle.tasks.default.submitter.refund": {"daemon", "gateway", "submitter"},
+    "treadle.tasks.default.operator.refund": {"daemon", "gateway", "operator"},
+    "treadle.tasks.default.approver.refund": {"daemon", "gateway"},
+    "treadle.tasks.acme.bob.refund": {"daemon", "gateway", "acme+bob"},
     "treadle.api.default.submitter.show": {"submitter"},
     "treadle.api.default.approver.approve": {"approver"},
     "treadle.api.default.operator.cancel": {"operator"},
@@ -76,6 +76,10 @@ PUBLISH = {
         "acme+bob",
     },
     "$JS.API.DIRECT.GET.TREADLE_RESULTS": set[str](),
+    "$JS.API.DIRECT.GET.TREADLE_DEAD": {"daemon", "gateway"},
+    "$JS.API.STREAM.MSG.DELETE.TREADLE_DEAD": {"daemon", "gateway"},
+    "$JS.API.STREAM.MSG.DELETE.TREADLE_RESULTS": set[str](),
+    "$JS.API.STREAM.MSG.DELETE.TREADLE_TASKS": set[str](),
     "$SRV.PING": {"daemon", "gateway", "operator"},
     "$SYS.REQ.SERVER.PING": set[str](),
     "anything.else": set[str](),

@@ -71,16 +71,32 @@ def read_turn(
 ) -> tuple[Proposal, tuple[CallState, ...]]:
     """What a turn proposes, and its tool calls in order.
 
-    A turn that was cut off or refused proposes nothing: none of its calls is ever executed.
+    Nothing is executed from a turn that was cut off, refused, or ended for a reason unknown here;
+    its calls are returned all the same, since each needs its one result.
+
+    A paused turn (the provider's own tools reached their limit) proposes nothing yet: the next step
+    asks again with its blocks as the end of the conversation, and the answer goes on from there.
+    Each such step counts, so the budget bounds how often.
     """
     text = "\n".join(b["text"] for b in content if _is_text(b)).strip()
     if is_final:
         return Proposal(kind="final", text=text), ()
     calls = _calls(content)
-    if stop_reason in {"max_tokens", "model_context_window_exceeded"}:
-        return Proposal(kind="cut", text=text), calls
-    if stop_reason == "refusal":
-        return Proposal(kind="refused", text=text), calls
+    match stop_reason:
+        case "max_tokens" | "model_context_window_exceeded":
+            return Proposal(kind="cut", text=text), calls
+        case "refusal":
+            return Proposal(kind="refused", text=text), calls
+        case "pause_turn" if not calls:
+            return Proposal(kind="calls", text=text), ()
+        case "end_turn" | "tool_use" | "stop_sequence":
+            return _whole(calls, text)
+        case _:
+            return Proposal(kind="unknown", text=stop_reason), calls
+
+
+def _whole(calls: tuple[CallState, ...], text: str) -> tuple[Proposal, tuple[CallState, ...]]:
+    """What a turn proposes that the model ended itself."""
     controls = [call for call in calls if call.tool in CONTROL_TOOLS]
     if controls and len(calls) == 1:
         return _control(controls[0]), ()
