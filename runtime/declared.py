@@ -15,10 +15,10 @@ from runtime.loop.strategies.loop import control_tools
 from runtime.money import microusd
 from runtime.refusals import positive
 
-PROMPT_OVERHEAD_BYTES = 640
+PROMPT_OVERHEAD_BYTES = 400
 """What a provider adds of its own to a request with tools: about 350 tokens, and a token is at
 least a byte."""
-TOOL_OVERHEAD_BYTES = 64
+TOOL_OVERHEAD_BYTES = 32
 """What a provider adds around each tool."""
 
 

@@ -1,17 +1,23 @@
 """Which model plays behind each agent: the scripted one, or a provider's."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from messages.agent import AgentSpec
 from messages.errors import ConfigError
 from runtime.agent import App
+from runtime.config import read_secret
+from runtime.log import Level, Line, log
 from runtime.model import scripted
 from runtime.model.port import Model
 from runtime.model.pricing import price_of
+from runtime.settings import Model as ModelSettings
 from runtime.settings import Settings
+
+_OURS: Final = "claude-"
+"""How the names begin that need no table: there is one provider that has them."""
 
 
 def models_of(
@@ -21,31 +27,80 @@ def models_of(
 
     Args:
         app: what the user declared.
-        settings: prices.
+        settings: models, their keys and prices.
         model: instead of the agents' own; ``scripted`` plays the app's script.
         script: instead of the app's.
 
     Raises:
-        ConfigError: a model that cannot be had, or no script to play.
+        ConfigError: a model that cannot be had, a key that is not set, or no script to play.
+    """
+    agents = agents_of(app, settings, model)
+    played = script if script is not None else app.script
+    wanted = {spec.model for spec in agents.values()}
+    built = {name: _model(name, settings.models.get(name), played) for name in sorted(wanted)}
+    return agents, {name: built[spec.model] for name, spec in agents.items()}
+
+
+def agents_of(app: App, settings: Settings, model: str | None) -> Mapping[str, AgentSpec]:
+    """The agents as they run here, with model and price; what a process without planner needs.
+
+    Args:
+        app: what the user declared.
+        settings: models and their prices.
+        model: instead of the agents' own.
+
+    Raises:
+        ConfigError: a configured price is incomplete.
     """
     agents: dict[str, AgentSpec] = {}
-    models: dict[str, Model] = {}
     for name, spec in app.specs.items():
         wanted = model or spec.model
-        models[name] = _model(wanted, script if script is not None else app.script)
         price = price_of(wanted, settings.models.get(wanted))
         agents[name] = replace(spec, model=wanted, price=price)
-    return agents, models
+        if price is None and spec.limits.max_cost_microusd is not None:
+            log(
+                Line.CONFIG_WARNING, Level.WARNING, agent=name, model=wanted, hint=_no_price(wanted)
+            )
+    return agents
 
 
-def _model(name: str, script: Any) -> Model:
-    if name != scripted.NAME:
+def _no_price(name: str) -> str:
+    return (
+        f"no price is known, so its runs end unpriced_model: set input_usd_per_mtok and"
+        f" output_usd_per_mtok in [models.{name}], or declare the agent without max_usd"
+    )
+
+
+def _model(name: str, table: ModelSettings | None, script: Any) -> Model:
+    if name == scripted.NAME or (table is not None and table.provider == "scripted"):
+        if script is None:
+            problem = "the app ships no script to play; write App(agent, script=[...])"
+            raise ConfigError("model", problem)
+        return scripted.ScriptedModel(script)
+    if table is None and not name.startswith(_OURS):
         raise ConfigError(
             "model",
-            f"this version plays scripts only and cannot ask {name!r}; use --model scripted",
+            f"nobody is known to have {name!r}: use a claude-… model, --model scripted, or write"
+            f" [models.{name}] with a provider and the provider's id of it",
         )
-    if script is None:
+    return _anthropic(name, table or ModelSettings())
+
+
+def _anthropic(name: str, table: ModelSettings) -> Model:
+    key = (read_secret(table.api_key_env) or "").strip()
+    if not key:
         raise ConfigError(
-            "model", "the app ships no script to play; write App(agent, script=[...])"
+            table.api_key_env,
+            f"is not set and {name!r} needs it; set it (or {table.api_key_env}_FILE), or use"
+            " --model scripted, which needs no key",
         )
-    return scripted.ScriptedModel(script)
+    # seconds and 76 MB, which nothing but a real model is worth
+    from runtime.model.anthropic import AnthropicModel  # noqa: PLC0415 -- see above
+
+    return AnthropicModel(
+        table.id or name,
+        api_key=key,
+        base_url=table.base_url,
+        timeout_s=table.timeout_s,
+        max_concurrent=table.max_concurrent,
+    )

@@ -33,7 +33,8 @@ from messages.execution import Finding, Reconcile
 from messages.ledger import Done, Fetch, Fetched, Missing, Renew
 from messages.parts import Action
 from runtime.bus.bus import WireBus
-from runtime.bus.port import MAX_TRIES, Delivery, Presence, TaskDelivery, Work
+from runtime.bus.port import MAX_TRIES, Delivery, TaskDelivery, Work
+from runtime.bus.presence import Presence
 from runtime.bus.server import EmbeddedServer
 from tests.contract.bus_network import Network, over_memory, over_nats
 

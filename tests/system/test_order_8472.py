@@ -152,7 +152,7 @@ async def test_the_documents_trace_and_on_to_success(
     decided = await ask(people["approver"], "approve", body, "approver")
     assert decided.get("error") is None
     ended = await _until(people, "SUCCEEDED")
-    assert (ended["reason"], ended["step_count"]) == ("verified", 7)
+    assert (ended["reason"], ended["step_count"]) == ("verified", 6)
     lines = (await anyio.Path(data_dir / "payments.jsonl").read_text()).splitlines()
     effects = [json.loads(line) for line in lines]
     assert [(e["kind"], e["key"]) for e in effects] == [

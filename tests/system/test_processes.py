@@ -83,7 +83,7 @@ async def _approve(fleet: Fleet, done: anyio.Event) -> None:
 async def _effects_reach(fleet: Fleet, count: int) -> None:
     """Wait for so many refunds and notifications of the 400: the load is under way."""
     with anyio.fail_after(60):
-        while len(await fleet.door.effects()) < count:
+        while len(await fleet.door.effects()) < count:  # noqa: ASYNC110 -- another process's file
             await anyio.sleep(0.01)
 
 
@@ -97,8 +97,20 @@ async def _statuses(fleet: Fleet) -> dict[str, int]:
         return counts
 
 
+async def _rest(fleet: Fleet) -> dict[str, int]:
+    """How the runs ended, once none is open any more."""
+    open_ = {"QUEUED", "RUNNING", "WAITING", "AWAITING_APPROVAL", "NOT_FOUND"}
+    with anyio.fail_after(150):
+        while True:
+            counts = await _statuses(fleet)
+            if not open_ & counts.keys():
+                return counts
+            await anyio.sleep(0.5)
+
+
 async def test_every_process_is_killed_once_and_every_order_is_refunded_once(fleet: Fleet) -> None:
     done = anyio.Event()
+    counts: dict[str, int] = {}
     async with anyio.create_task_group() as tasks:
         await _submit(fleet)
         tasks.start_soon(_approve, fleet, done)
@@ -106,13 +118,8 @@ async def test_every_process_is_killed_once_and_every_order_is_refunded_once(fle
             await _effects_reach(fleet, effects)
             await fleet.kill(name)
             await fleet.up(name)
-        counts: dict[str, int] = {}
-        with anyio.move_on_after(150):
-            while counts.get("SUCCEEDED", 0) < TASKS:
-                await anyio.sleep(1)
-                counts = await _statuses(fleet)
+        counts = await _rest(fleet)
         done.set()
-    logs = [await daemon.log() for daemon in fleet.processes.values()]
-    assert counts == {"SUCCEEDED": TASKS}, "\n".join(log[-4000:] for log in logs)
+    assert counts == {"SUCCEEDED": TASKS}
     refunds = [e["key"] for e in await fleet.door.effects() if e["kind"] == "refund"]
     assert len(refunds) == len(set(refunds)) == TASKS

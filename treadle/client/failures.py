@@ -12,10 +12,12 @@ CONFLICTS = frozenset(
         "ALREADY_DECIDED",
         "CANCEL_PENDING",
         "CONFLICT",
+        "CUT",
         "ENDED",
         "EXPIRED",
         "HASH_MISMATCH",
         "NOT_WAITING",
+        "NO_TASK",
     }
 )
 """A conflict says why it is one; its code on the wire is that word."""

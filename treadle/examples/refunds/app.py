@@ -44,7 +44,7 @@ refund = Agent(
     output=Outcome,
     tools=[lookup_order, get_refund_status, search_policy, issue_refund, notify_customer],
     budget=Budget(max_steps=8, max_tokens=40_000, max_usd="0.50", max_seconds=120),
-    max_output_tokens=1024,
+    max_output_tokens=512,
 )
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from runtime.model.scripted import Turn, View, call, finish, say
+from runtime.model.scripted import Turn, View, call, finish, say, turn
 
 _NAMED_ORDER: Final = re.compile(r"\border\s+#?(?=[a-z_-]*[0-9])([a-z0-9_-]{1,32})", re.IGNORECASE)
 _DOCUMENTED: Final = "8472"
@@ -47,8 +47,11 @@ def _decide(view: View, order_id: str, order: Mapping[str, Any]) -> Turn:
                 amount_inr=payment["amount_inr"],
                 usage=(2500, 85),
             )
+        case 4 if (made := view.result("issue_refund")) is not None:
+            status = call("get_refund_status", order_id=order_id)
+            return turn(status, _notify(order_id, made), usage=(2600, 160))
         case 4:
-            return call("get_refund_status", order_id=order_id, usage=(2640, 60))
+            return call("get_refund_status", order_id=order_id, usage=(2600, 60))
         case _:
             return _close(view, order_id)
 
@@ -60,18 +63,22 @@ def _close(view: View, order_id: str) -> Turn:
         return call("give_up", why=f"order {order_id} has no refund to report", usage=(2750, 50))
     made = status["refunds"][-1]
     if view.result("notify_customer") is None:
-        text = (
-            f"Order {order_id} was charged twice. We are refunding payment {made['payment_id']} "
-            f"of INR {made['amount_inr']}: refund {made['refund_id']}, now {made['status']}."
-        )
-        return call(
-            "notify_customer",
-            order_id=order_id,
-            template="refund-created",
-            text=text,
-            usage=(2690, 120),
-        )
-    return finish(_outcome(order_id, made), usage=(2850, 110))
+        return _notify(order_id, made)
+    return finish(_outcome(order_id, made), usage=(2700, 110))
+
+
+def _notify(order_id: str, made: Mapping[str, Any]) -> Turn:
+    text = (
+        f"Order {order_id} was charged twice. We are refunding payment {made['payment_id']} "
+        f"of INR {made['amount_inr']}: refund {made['refund_id']}, now {made['status']}."
+    )
+    return call(
+        "notify_customer",
+        order_id=order_id,
+        template="refund-created",
+        text=text,
+        usage=(2650, 120),
+    )
 
 
 def _known(view: View, order_id: str) -> str:

@@ -1,0 +1,111 @@
+"""The rules of the Messages API that a conversation must keep (research/sdk-facts.md section 2)."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_GONE = ("temperature", "top_p", "top_k")
+
+Message = dict[str, Any]
+
+
+def broken_rule(body: dict[str, Any], before: Sequence[dict[str, Any]]) -> str:
+    """The first rule that a request breaks; empty: none.
+
+    Args:
+        body: of the request.
+        before: the accepted and refused requests so far, for the prefix.
+    """
+    messages: list[Message] = body["messages"]
+    checks = [
+        _parameters(body),
+        _roles(messages),
+        *(_content(message) for message in messages),
+        *(_paired(messages, place) for place in range(len(messages))),
+        _tools(body, messages),
+        _prefix(body, before),
+    ]
+    return next((rule for rule in checks if rule), "")
+
+
+def _parameters(body: dict[str, Any]) -> str:
+    if gone := [name for name in _GONE if name in body]:
+        return f"{gone[0]} is no parameter"
+    if body["max_tokens"] < 1 or not body.get("stream"):
+        return "max_tokens and stream"
+    return "" if body.get("system", "x") else "system: blank text"
+
+
+def _roles(messages: list[Message]) -> str:
+    wanted = [("user", "assistant")[n % 2] for n in range(len(messages))]
+    if [message["role"] for message in messages] != wanted:
+        return "roles must alternate, the first is user"
+    last = messages[-1]
+    if last["role"] == "assistant" and last["content"][-1]["type"] in {"text", "thinking"}:
+        return "prefill is not supported"
+    return ""
+
+
+def _content(message: Message) -> str:
+    if not message["content"]:
+        return "a message without content"
+    for block in message["content"]:
+        match block["type"]:
+            case "text" if not block["text"].strip():
+                return "text content blocks must be non-empty"
+            case "thinking" if not block["signature"].startswith(f"sig:{len(block['thinking'])}"):
+                return "a thinking block was changed"
+            case "tool_use" if not isinstance(block["input"], dict):
+                return "tool_use.input: must be an object"
+            case "tool_use" if not (_ID.fullmatch(block["id"]) and _NAME.fullmatch(block["name"])):
+                return "tool_use: id and name must match their pattern"
+            case _:
+                pass
+    return ""
+
+
+def _paired(messages: list[Message], place: int) -> str:
+    """Each call's result is in the very next message, before anything else there."""
+    if messages[place]["role"] == "user":
+        asked = _ids(messages[place - 1], "tool_use", "id") if place else []
+        content = messages[place]["content"]
+        answered = _ids(messages[place], "tool_result", "tool_use_id")
+        if answered != asked:
+            return f"tool_result {answered} for tool_use {asked}"
+        if any(block["type"] != "tool_result" for block in content[: len(asked)]):
+            return "tool_result blocks come first"
+    elif place == len(messages) - 1 and _ids(messages[place], "tool_use", "id"):
+        return "tool_use without tool_result"
+    return ""
+
+
+def _ids(message: Message, kind: str, key: str) -> list[str]:
+    return [block[key] for block in message["content"] if block["type"] == kind]
+
+
+def _tools(body: dict[str, Any], messages: list[Message]) -> str:
+    tools = body.get("tools", [])
+    if not tools and any(_ids(message, "tool_use", "id") for message in messages):
+        return "tool_use blocks need tools"
+    for tool in tools:
+        if not _NAME.fullmatch(tool["name"]) or tool["input_schema"]["type"] != "object":
+            return f"tool {tool['name']}"
+    return ""
+
+
+def _prefix(body: dict[str, Any], before: Sequence[dict[str, Any]]) -> str:
+    """What was sent of a conversation stays as it was; a later one of the same start is longer."""
+    messages: list[Message] = body["messages"]
+    for earlier in reversed(before):
+        sent: list[Message] = earlier["messages"]
+        if sent[0] != messages[0] or len(sent) > len(messages):
+            continue
+        same_frame = [body.get(name) == earlier.get(name) for name in ("system", "tools")]
+        last = len(sent) - 1
+        joined = messages[last]["content"][: len(sent[last]["content"])]
+        if not all(same_frame) or sent[:last] != messages[:last] or joined != sent[last]["content"]:
+            return "the prefix of the conversation changed"
+        return ""
+    return ""
