@@ -9,6 +9,7 @@ import anyio.to_thread
 
 from messages import subjects
 from runtime.bus.port import Bus, Delivery
+from runtime.bus.presence import Presence
 from runtime.log import Level, Line, describe, log
 from runtime.settings import Notify
 from runtime.supervisor import ChildSpec, Phase
@@ -30,10 +31,11 @@ class Notifier:
         """Args: bus: the process's connection; settings: where to send."""
         self._bus = bus
         self._settings = settings
+        self._presence = Presence(role=self.role, subject=" ".join(_FEEDS))
 
     async def run(self) -> None:
         """Pass on until cancelled."""
-        async with anyio.create_task_group() as tasks:
+        async with self._bus.listed(self._presence), anyio.create_task_group() as tasks:
             for feed in _FEEDS:
                 tasks.start_soon(self._follow, feed)
 
@@ -47,6 +49,7 @@ class Notifier:
                 await self._notify(delivery)
 
     async def _notify(self, delivery: Delivery) -> None:
+        self._presence.served += 1
         if self._settings.log:
             log(Line.NOTIFIED, subject=delivery.subject)
         try:
@@ -58,6 +61,7 @@ class Notifier:
                         self._post, delivery.data, abandon_on_cancel=True
                     )
         except (OSError, TimeoutError, subprocess.SubprocessError, http.client.HTTPException) as e:
+            self._presence.failed += 1
             log(Line.NOTIFY_FAILED, Level.WARNING, subject=delivery.subject, **describe(e))
 
     async def _run_command(self, data: bytes) -> None:

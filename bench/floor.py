@@ -11,7 +11,7 @@ import asyncio
 import queue
 import sqlite3
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,14 +36,14 @@ from runtime.policy.grants import Signer, Verifier
 
 HOPS = 6
 """Requests of a read-only iteration: decide, validate, authorise, execute, assess, append."""
-TENANT = "floor"
+OWNER = "floor"
 _GROUP = 512
 _WAIT_S = 30.0
 _PREFIX = "treadle.signals.floor.hop"
 """The daemon's user may use these subjects, and no role listens to them."""
 
 Row = tuple[str, int, bytes]
-Run = Callable[[str, int], Awaitable[None]]
+Run = Callable[[str, int], Coroutine[Any, Any, None]]
 """One run of a floor: its id, and how many iterations."""
 
 
@@ -114,7 +114,7 @@ class Appender:
     def __init__(self, checkpointer: Checkpointer, journal: Sequence[Entry]) -> None:
         """Args: journal: of a real run; what its steps appended is appended to every floor run."""
         self._checkpointer = checkpointer
-        self._birth = journal[0].events
+        self._birth = journal[0]
         self._steps: list[tuple[Entry, Summary]] = []
         self._heads: dict[str, str] = {}
         state = None
@@ -125,19 +125,17 @@ class Appender:
 
     async def begin(self, run_id: str) -> None:
         create = Create(
-            tenant=TENANT,
+            tenant=self._birth.tenant,
             run_id=run_id,
             append_id=run_id,
-            events=self._birth,
+            events=self._birth.events,
             summary=self._steps[0][1],
         )
-        if not isinstance(await self._handle(create), Created):
-            raise AssertionError("the run was not created")
+        assert isinstance(await self._handle(create), Created)
         taken = await self._handle(
-            Take(tenant=TENANT, run_id=run_id, process=TENANT, take_id=run_id)
+            Take(tenant=self._birth.tenant, run_id=run_id, process=OWNER, take_id=run_id)
         )
-        if not isinstance(taken, Taken):
-            raise AssertionError("the run was not taken")
+        assert isinstance(taken, Taken)
         self._heads[run_id] = taken.head_hash
 
     async def append(self, run_id: str, version: int) -> None:
@@ -145,20 +143,19 @@ class Appender:
         entry, summary = self._steps[1 + (version - 1) % (len(self._steps) - 1)]
         done = await self._handle(
             Append(
-                tenant=TENANT,
+                tenant=entry.tenant,
                 run_id=run_id,
                 version=version,
                 append_id=f"{run_id}.{version}",
                 prev_hash=self._heads[run_id],
-                process=TENANT,
+                process=OWNER,
                 take_id=run_id,
                 active_s=entry.active_s,
                 events=entry.events,
                 summary=summary,
             )
         )
-        if not isinstance(done, Committed):
-            raise AssertionError(f"not committed: {done}")
+        assert isinstance(done, Committed)
         self._heads[run_id] = done.hash
 
     async def _handle(self, request: Any) -> Any:
@@ -213,7 +210,7 @@ class Floors:
         action = GrantedAction(ordinal=0, tool="look", action_hash=hashed, purpose="execute")
         grant = Grant(
             id=f"gr-{run_id}",
-            tenant=TENANT,
+            tenant=OWNER,
             run_id=run_id,
             step=step,
             actions=(action,),
@@ -222,7 +219,7 @@ class Floors:
         )
         _ = self.verifier.verify(
             self.signer.sign(grant),
-            tenant=TENANT,
+            tenant=OWNER,
             run_id=run_id,
             step=step,
             ordinal=0,
@@ -236,7 +233,7 @@ class Floors:
 
 
 async def _connection(url: str, user: Credentials) -> Client:
-    return await nats.connect(
+    return await nats.connect(  # pyright: ignore[reportUnknownMemberType] -- options of any kind
         url, user=user.user, password=user.password, inbox_prefix=user.inbox_prefix.encode()
     )
 
@@ -258,18 +255,20 @@ async def floors(
     checkpointer = Checkpointer(cast("Any", None), ledger)
     writer = BareWriter(folder / "floor-bare.db")
     signer = Signer(bytes(32))
-    async with checkpointer.prepared():
-        yield Floors(
-            client=asking,
-            writer=writer,
-            appender=Appender(checkpointer, journal),
-            signer=signer,
-            verifier=Verifier(signer.public_key),
-        )
-    writer.close()
-    await ledger.close()
-    await asking.close()
-    await answering.close()
+    try:
+        async with checkpointer.prepared():
+            yield Floors(
+                client=asking,
+                writer=writer,
+                appender=Appender(checkpointer, journal),
+                signer=signer,
+                verifier=Verifier(signer.public_key),
+            )
+    finally:
+        writer.close()
+        await ledger.close()
+        await asking.close()
+        await answering.close()
 
 
 async def together(run: Run, run_ids: Sequence[str], iterations: int) -> None:

@@ -5,8 +5,9 @@ by JetStream when it is published, read by the gateway and created in the ledger
 is created and answered.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from statistics import median
+from typing import Any
 
 import anyio
 import msgspec
@@ -23,7 +24,7 @@ TASKS = 32
 _LONGEST_S = 60.0
 _encode = msgspec.json.Encoder().encode
 
-Way = Callable[[WireBus, str], Awaitable[None]]
+Way = Callable[[WireBus, str], Coroutine[Any, Any, None]]
 
 
 async def intake(stage: Stage, rounds: int) -> dict[str, float]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import anyio
-import anyio.to_thread
 
 from messages import subjects
 from messages.agent import AgentSpec
@@ -186,16 +185,18 @@ async def serving(data_dir: Path, roles: tuple[str, ...] = ROLES) -> AsyncGenera
     """These roles in this process, with broker and ledger, while entered."""
     clock = MachineClock()
     ledger = await SqliteLedger.open(data_dir / "ledger.db", clock.now)
-    async with EmbeddedServer(data_dir) as server:
+    try:
         async with (
+            EmbeddedServer(data_dir) as server,
             client.connect(server.url, server.users[DAEMON]) as bus,
             anyio.create_task_group() as tasks,
         ):
             await bus.prepare_streams([AGENT])
-            served, spec = await anyio.to_thread.run_sync(roles_of, bus, ledger, roles)
+            served, spec = roles_of(bus, ledger, roles)
             supervisor = Supervisor(clock=clock, chance=machine_chance, grace_s=5, signals=())
             tasks.start_soon(supervisor.run, served.specs)
             await served.ready()
             yield Stage(server.url, server.users, bus, Asking(bus, clock), spec, MachineIds())
             supervisor.stop()
-    await ledger.close()
+    finally:
+        await ledger.close()

@@ -238,6 +238,14 @@ class App:
         """
         return self.tools.tool(name)
 
+    def plus(self, agent: Agent[Any]) -> "App":
+        """The same app with one more agent.
+
+        Raises:
+            DeclarationError: There is one of that name, or a tool of it is another one's namesake.
+        """
+        return App(*self.agents.values(), agent, deps=self._deps, script=self.script)
+
     @cached_property
     def specs(self) -> Mapping[str, AgentSpec]:
         """Every agent as data, by name; read once, after all hooks are declared."""

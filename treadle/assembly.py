@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from actors.authoriser import Authoriser
 from actors.checkpointer import Checkpointer
@@ -60,6 +61,15 @@ class Parts:
     tools: tuple[str, ...] | None = None
     caller: Caller | None = None
 
+    @cached_property
+    def _askings(self) -> dict[Bus, Asking]:
+        return {}
+
+    def asking(self, role: str) -> Asking:
+        """How a role asks; roles that share a bus share what it has told of the ledger's time."""
+        bus = self.bus_of(role)
+        return self._askings.setdefault(bus, Asking(bus, self.clock))
+
 
 @dataclass(frozen=True)
 class Roles:
@@ -111,14 +121,14 @@ def assemble(parts: Parts, roles: tuple[str, ...] = ROLES) -> Roles:
         "checkpointer": lambda: _checkpointer(parts),
         "validator": lambda: Validator(parts.bus_of("validator"), parts.app.agents),
         "monitor": lambda: Monitor(
-            parts.bus_of("monitor"), parts.app.agents, _asking(parts, "monitor"), caller
+            parts.bus_of("monitor"), parts.app.agents, parts.asking("monitor"), caller
         ),
         "authoriser": lambda: _authoriser(parts, caller),
         "planner": lambda: Planner(
             parts.bus_of("planner"),
             parts.agents,
             parts.models,
-            _asking(parts, "planner"),
+            parts.asking("planner"),
             parts.clock,
         ),
         "executor": lambda: _executor(parts, caller),
@@ -134,10 +144,6 @@ def assemble(parts: Parts, roles: tuple[str, ...] = ROLES) -> Roles:
         if "notifier" in roles
         else None,
     )
-
-
-def _asking(parts: Parts, role: str) -> Asking:
-    return Asking(parts.bus_of(role), parts.clock)
 
 
 def _checkpointer(parts: Parts) -> Checkpointer:
@@ -156,7 +162,7 @@ def _authoriser(parts: Parts, caller: Caller) -> Authoriser:
         policy=parts.policy,
         groups=parts.settings.known_groups,
         signer=parts.signer,
-        asking=_asking(parts, "authoriser"),
+        asking=parts.asking("authoriser"),
         caller=caller,
         ids=parts.ids,
         times=parts.settings.runtime,
@@ -170,7 +176,7 @@ def _executor(parts: Parts, caller: Caller) -> Executor:
         serves=parts.tools or tuple(parts.app.tools),
         open_deps=parts.app.open_deps,
         verifier=Verifier(parts.public_key),
-        asking=_asking(parts, "executor"),
+        asking=parts.asking("executor"),
         clock=parts.clock,
         ids=parts.ids,
         caller=caller,
@@ -192,7 +198,7 @@ def _orchestrator(parts: Parts) -> Orchestrator:
     return Orchestrator(
         parts.bus_of("orchestrator"),
         parts.agents,
-        _asking(parts, "orchestrator"),
+        parts.asking("orchestrator"),
         parts.clock,
         parts.ids,
         parts.settings.runtime,

@@ -13,6 +13,8 @@ from messages import subjects
 from messages.agent import AgentSpec
 from messages.errors import Busy, Unreachable
 from runtime.bus.port import Bus, Delivery, TaskDelivery
+from runtime.bus.presence import Presence
+from runtime.calls import calls_spec
 from runtime.clock import Clock, Ids
 from runtime.settings import Settings
 from runtime.supervisor import ChildSpec, Phase
@@ -49,11 +51,15 @@ class Gateway:
         ids: Ids,
     ) -> None:
         """Args: bus: this process's connection; agents: every agent of the app, by name."""
-        app = App(agents=agents, settings=settings, clock=clock, ids=ids)
+        calls = calls_spec(agents)
+        own = {name: spec for name, spec in agents.items() if spec is not calls}
+        app = App(agents=own, settings=settings, clock=clock, ids=ids, calls=calls)
         runs = Runs(bus, app)
         self._bus = bus
         self._intake = Intake(bus, app, runs)
         self._api = Api(bus, app, runs)
+        self._presence = Presence(role=ROLE, subject=API_SUBJECTS)
+        self._clock = clock
         self._doors = anyio.CancelScope()
         self._is_stopping = False
         self._ended = anyio.Event()
@@ -96,6 +102,7 @@ class Gateway:
         async with (
             self._bus.consume(subjects.TASKS_STREAM, ROLE, batch=TASK_SLOTS) as tasks,
             self._bus.subscribe(API_SUBJECTS, queue=ROLE) as requests,
+            self._bus.listed(self._presence),
             anyio.create_task_group() as doors,
         ):
             doors.start_soon(self._take_tasks, tasks, work, name="gateway tasks")
@@ -125,20 +132,24 @@ class Gateway:
     ) -> None:
         """Take every request at once, so that none waits unseen; refuse what is too much."""
         slots = anyio.Semaphore(API_SLOTS)
-        open_requests = 0
+        here, open_requests = self._presence, 0
 
         async def deal(delivery: Delivery) -> None:
             nonlocal open_requests
             try:
                 async with slots:
-                    await self._api.take(delivery)
+                    with here.at_work(self._clock):
+                        here.waiting = open_requests - here.running
+                        await self._api.take(delivery)
             finally:
                 open_requests -= 1
 
         async for delivery in requests:
             if open_requests >= API_SLOTS + API_PENDING:
+                here.refused += 1
                 await self._api.refuse(delivery, Busy("the gateway has too many requests"))
                 continue
             open_requests += 1
+            here.waiting = open_requests - here.running
             work.start_soon(deal, delivery, name=delivery.subject)
         raise Unreachable("the subscription of the API was closed")

@@ -9,7 +9,10 @@ from typing import Any
 
 import msgspec
 
+from actors.gateway.calls import Calls
+from actors.gateway.checkup import Checkup
 from actors.gateway.control import Control
+from actors.gateway.letters import Letters
 from actors.gateway.people import People
 from actors.gateway.runs import App, Birth, Runs, Sender
 from messages import api
@@ -43,24 +46,23 @@ class Api:
         self._bus = bus
         self._app = app
         self._runs = runs
-        people = People(bus, app, runs)
-        control = Control(bus, app, runs)
         self._verbs: dict[str, Answering] = {
             "submit": self._submit,
+            "agents": self._agents,
+            "tools": self._tools,
+            "ping": self._ping,
+            **self._reading(),
+            **_working(bus, app, runs),
+        }
+
+    def _reading(self) -> "dict[str, Answering]":
+        return {
             "show": lambda who, body, _: self._reader(who).show(body),
+            "trace": lambda who, body, _: self._reader(who).trace(body),
             "list": lambda who, body, _: self._reader(who).list_runs(body),
             "events": lambda who, body, _: self._reader(who).events(body),
             "approvals": lambda who, body, _: self._reader(who).approvals(body),
             "effects": lambda who, body, _: self._reader(who).effects(body),
-            "approve": lambda who, body, _: people.approve(who, body),
-            "deny": lambda who, body, _: people.deny(who, body),
-            "answer": lambda who, body, _: people.answer(who, body),
-            "cancel": lambda who, body, _: control.cancel(who, body),
-            "pause": lambda who, body, _: control.pause(who, body),
-            "resume": lambda who, body, _: control.resume(who, body),
-            "agents": self._agents,
-            "tools": self._tools,
-            "ping": self._ping,
         }
 
     async def take(self, delivery: Delivery) -> None:
@@ -137,6 +139,25 @@ class Api:
 
     def _reader(self, who: ApiAddress) -> Reader:
         return Reader(self._bus.ask, who.tenant, self._app.clock.now)
+
+
+def _working(bus: Bus, app: App, runs: Runs) -> dict[str, Answering]:
+    """The verbs that have a room of their own."""
+    people, control = People(bus, app, runs), Control(bus, app, runs)
+    calls, letters, checkup = Calls(app, runs), Letters(bus, app), Checkup(bus, app)
+    return {
+        "approve": lambda who, body, _: people.approve(who, body),
+        "deny": lambda who, body, _: people.deny(who, body),
+        "answer": lambda who, body, _: people.answer(who, body),
+        "cancel": lambda who, body, _: control.cancel(who, body),
+        "pause": lambda who, body, _: control.pause(who, body),
+        "resume": lambda who, body, _: control.resume(who, body),
+        "call": lambda who, body, _: calls.call(who, body),
+        "letters": lambda who, body, _: letters.list(who, body),
+        "letter_retry": lambda who, body, _: letters.retry(who, body),
+        "letter_drop": lambda who, body, _: letters.drop(who, body),
+        "checkup": lambda who, _body, _: checkup.run(who),
+    }
 
 
 def error_reply(error: TreadleError) -> api.ErrorReply:

@@ -10,7 +10,8 @@ from messages.subjects import ApiAddress
 from runtime.policy.approvals import entitlement
 from runtime.settings import Settings
 
-ANYBODY = frozenset({"approver", "operator"})
+OPERATOR = "operator"
+ANYBODY = frozenset({"approver", OPERATOR})
 """Users of connection.json that may decide where no people are configured."""
 
 
@@ -50,6 +51,18 @@ def check_answerer(settings: Settings, sender: ApiAddress, group: str | None) ->
     asked = groups.get(group)
     if asked is None or sender.principal not in asked.members:
         raise NotAllowed(f"{sender.principal!r} is not in the group {group!r}")
+
+
+def check_operator(settings: Settings, sender: ApiAddress) -> None:
+    """Whether the sender may deal with what the system set aside.
+
+    Raises:
+        NotAllowed: Neither the operator nor one of the people of the tenant.
+    """
+    person = settings.people.get(sender.principal)
+    is_person = person is not None and person.tenant == sender.tenant
+    if sender.principal != OPERATOR and not is_person:
+        raise NotAllowed(f"{sender.principal!r} is no operator", hint="use --as operator")
 
 
 def _check_person(settings: Settings, sender: ApiAddress) -> None:

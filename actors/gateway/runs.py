@@ -26,6 +26,8 @@ class App(NamedTuple):
     settings: Settings
     clock: Clock
     ids: Ids
+    calls: AgentSpec | None = None
+    """The agent behind ``tools call``; it is nobody's to submit to."""
 
     def agent(self, name: str) -> AgentSpec:
         """The agent of that name.

@@ -17,6 +17,7 @@ from messages.ledger import Due, Entry, Load, Loaded, Renew, Take, Taken
 from messages.status import Reason, Status
 from runtime.asking import Asking, GiveUp
 from runtime.bus.port import Bus, Delivery
+from runtime.bus.presence import Presence
 from runtime.clock import Clock, Ids
 from runtime.log import Level, Line, describe, log, scope
 from runtime.loop import directives as d
@@ -61,13 +62,14 @@ class Orchestrator:
         self._publisher = Publisher(bus, asking)
         self._crashes: dict[RunKey, int] = {}
         """Drives of a run that failed in a row here: they count as deaths of its owner."""
+        self._presence = Presence(role=self.role, subject=f"{subjects.ROOT}.wakes.*.*")
         self._is_draining = False
         self._is_idle = anyio.Event()
 
     # ------------------------------------------------------------------ lifecycle
     async def run(self) -> None:
         """Serve until cancelled."""
-        async with anyio.create_task_group() as tasks:
+        async with self._bus.listed(self._presence), anyio.create_task_group() as tasks:
             await self._renew()
             tasks.start_soon(self._renew_forever)
             tasks.start_soon(self._follow_wakes, tasks)
@@ -160,7 +162,7 @@ class Orchestrator:
 
     # ------------------------------------------------------------------ one run
     async def _take_and_drive(self, key: RunKey) -> None:
-        with scope(tenant=key[0], run_id=key[1]):
+        with scope(tenant=key[0], run_id=key[1]), self._presence.at_work(self._clock):
             try:
                 await self._drive(key)
             except Lost:

@@ -19,12 +19,12 @@ from runtime.bus.jetstream import JetStream
 from runtime.bus.port import (
     Delivery,
     InlineHandler,
-    Listed,
     Serving,
     Stored,
     TaskDelivery,
     TaskHandler,
 )
+from runtime.bus.presence import Listed
 from runtime.bus.serve import Service
 from runtime.bus.streams import Streams
 from runtime.bus.tasks import lone_errors

@@ -14,7 +14,8 @@ import anyio
 import msgspec
 
 from messages.errors import BusError
-from runtime.bus.port import Delivery, Listed
+from runtime.bus.port import Delivery
+from runtime.bus.presence import Listed
 from runtime.bus.wire import Subscription, Wire
 from runtime.clock import Clock
 from runtime.log import Level, Line, log

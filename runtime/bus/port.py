@@ -5,13 +5,13 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from messages.base import Message, Request
+from runtime.bus.presence import Listed
 
 ReplyT = TypeVar("ReplyT")
 
@@ -83,70 +83,6 @@ class TaskDelivery(Protocol):
     async def drop(self, why: str) -> None:
         """Never deliver it again."""
         ...
-
-
-class Listed(Protocol):
-    """What the directory tells of a role that a process serves."""
-
-    @property
-    def role(self) -> str:
-        """Which."""
-        ...
-
-    @property
-    def tool(self) -> str | None:
-        """Of an executor: which tool."""
-        ...
-
-    @property
-    def subject(self) -> str:
-        """Where it listens."""
-        ...
-
-    @property
-    def served(self) -> int:
-        """What it has dealt with, failures included."""
-        ...
-
-    @property
-    def failed(self) -> int:
-        """What it answered with a failure."""
-        ...
-
-    @property
-    def refused(self) -> int:
-        """What it refused because it had too much to do."""
-        ...
-
-    @property
-    def running(self) -> int:
-        """What it works on now."""
-        ...
-
-    @property
-    def waiting(self) -> int:
-        """What waits for it."""
-        ...
-
-    @property
-    def busy_s(self) -> float:
-        """Seconds it has worked, in all."""
-        ...
-
-
-@dataclass(kw_only=True)
-class Presence:
-    """A role that is served by other means than ``Bus.serve`` (``Listed``): it counts itself."""
-
-    role: str
-    subject: str
-    tool: str | None = None
-    served: int = 0
-    failed: int = 0
-    refused: int = 0
-    running: int = 0
-    waiting: int = 0
-    busy_s: float = 0.0
 
 
 class Work(Protocol):

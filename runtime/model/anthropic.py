@@ -127,11 +127,11 @@ class AnthropicModel:
                 )
                 return self._without_key(failure)
             case APITimeoutError() | httpx2.TimeoutException():
-                return ModelError("timeout", _told(error), request_id=request_id)
+                return ModelError("timeout", _told("reached in time", error), request_id=request_id)
             case APIConnectionError() | httpx2.HTTPError():
-                return ModelError("connection", _told(error), request_id=request_id)
+                return ModelError("connection", _told("reached", error), request_id=request_id)
             case _:
-                return ModelError("garbled", _told(error), request_id=request_id)
+                return ModelError("garbled", _told("understood", error), request_id=request_id)
 
     def _without_key(self, failure: ModelError) -> ModelError:
         """A provider's own words, without our key in them."""
@@ -140,11 +140,11 @@ class AnthropicModel:
         return failure
 
 
-def _told(error: Exception) -> str:
+def _told(what: str, error: Exception) -> str:
     """The kind of an error and of its cause; the words of the SDK may quote what was sent."""
     cause = error.__cause__
     kinds = [type(error).__name__, *([type(cause).__name__] if cause else [])]
-    return f"the model could not be asked or understood: {', '.join(kinds)}"
+    return f"the provider could not be {what}: {', '.join(kinds)}"
 
 
 def _parameters(request: ModelRequest) -> dict[str, JsonValue]:

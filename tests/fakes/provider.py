@@ -34,6 +34,7 @@ class Say:
         cut: Bytes after which the connection ends; negative: from the end.
         is_rude: It ends as a crash does, not with the end of a body.
         stall: Nothing comes after the first event.
+        trickle_s: Waited before each piece.
         garbage: Sent as an event in place of the first delta.
         error: Type of an ``error`` event in place of the end.
     """
@@ -44,6 +45,7 @@ class Say:
     cut: int | None = None
     is_rude: bool = False
     stall: bool = False
+    trickle_s: float = 0.0
     garbage: str = ""
     error: str = ""
 
@@ -70,6 +72,7 @@ class FakeProvider:
         url: For ``ANTHROPIC_BASE_URL``.
         requests: Bodies, in order.
         headers: Of each request, names in lower case.
+        connections: Opened so far.
         broken: Rules that requests broke; each such request got its 400.
     """
 
@@ -78,6 +81,7 @@ class FakeProvider:
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.broken: list[str] = []
+        self.connections = 0
         self._replies = list(replies)
         self._key = key
 
@@ -96,6 +100,7 @@ class FakeProvider:
 
     async def serve(self, stream: ByteStream) -> None:
         """One connection, for as many requests as it is used for."""
+        self.connections += 1
         buffered = BufferedByteReceiveStream(stream)
         try:
             while True:
@@ -121,6 +126,7 @@ class FakeProvider:
             await anyio.sleep_forever()
         body = b"".join(events)[: reply.cut]
         for start in range(0, len(body), 211):  # never at the border of an event
+            await anyio.sleep(reply.trickle_s)
             await stream.send(_chunk(body[start : start + 211]))
         if reply.is_rude:
             raise anyio.EndOfStream

@@ -1,5 +1,6 @@
 """``treadle up`` as a real process of a test, and a raw NATS client beside it."""
 
+import asyncio
 import json
 import os
 import signal
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import nats
+import anyio.lowlevel
 from anyio.abc import Process
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -130,21 +131,34 @@ class Daemon:
 
 @asynccontextmanager
 async def raw_client(url: str, user: str, password: str, inbox: str) -> AsyncGenerator[Client]:
-    client = await nats.connect(  # pyright: ignore[reportUnknownMemberType]
-        url,
-        user=user,
-        password=password,
-        inbox_prefix=inbox.encode(),
-        allow_reconnect=False,
-        error_cb=_ignore,
-    )
-    transport = client._transport  # left open by nats-py if its server is killed
+    client = Client()
     try:
+        await client.connect(
+            url,
+            user=user,
+            password=password,
+            inbox_prefix=inbox.encode(),
+            allow_reconnect=False,
+            error_cb=_ignore,
+        )
         yield client
     finally:
+        transport = client._transport  # left open by nats-py if its server is killed
         await client.close()
         if transport is not None:
             transport.close()
+        await _end_tasks_of(client)
+
+
+async def _end_tasks_of(client: Client) -> None:
+    """nats-py leaves tasks behind when its server was killed; they would outlive the test."""
+    for task in asyncio.all_tasks():
+        frame = getattr(task.get_coro(), "cr_frame", None)
+        owner = frame.f_locals.get("self") if frame is not None else None
+        if owner is client or getattr(owner, "_conn", None) is client:
+            task.cancel()
+    await anyio.lowlevel.checkpoint()
+    await anyio.lowlevel.checkpoint()
 
 
 async def listen(client: Client, subject: str, heard: Callable[[Msg], Awaitable[None]]) -> None:

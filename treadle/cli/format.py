@@ -170,6 +170,18 @@ def seconds_text(seconds: float) -> str:
     return f"{size / 86_400:.0f}d"
 
 
+def took(seconds: float) -> str:
+    """How long something took, finer than ``seconds_text``: ``63ms``, ``1.25s``, ``9m``."""
+    if seconds < 0.1:  # noqa: PLR2004 -- below, milliseconds say more
+        return f"{seconds * 1000:.0f}ms"
+    return f"{seconds:.2f}s" if seconds < 10 else seconds_text(seconds)  # noqa: PLR2004
+
+
+def drawn(picture: str, plain_text: str) -> str:
+    """The picture, where the terminal has such characters."""
+    return picture if _is_utf8(sys.stdout) else plain_text
+
+
 def ago(at: object, now: float) -> str:
     """How long since a time, or ``-`` where there is none."""
     moment = epoch(at)

@@ -7,44 +7,30 @@ from typing import Any, Self
 
 import anyio
 import msgspec
-from anyio.abc import TaskGroup, TaskStatus
 
 from messages import api, subjects
 from messages.api import Reply
-from messages.codec import decode_as
-from messages.errors import DeadlineExceeded, NoResponders, Unreachable, UsageError
+from messages.errors import DeadlineExceeded, UsageError
 from messages.parts import JsonValue
 from messages.status import Status
 from messages.task import Result, TaskLimits
-from runtime.bus.bus import WireBus
-from runtime.bus.client import connect
 from runtime.bus.tasks import lone_errors
-from treadle.client.connection import Place, find, principal_of
-from treadle.client.failures import error_of
+from treadle.client.connection import find
 from treadle.client.feed import EventFeed
+from treadle.client.operations import Operations
+from treadle.client.wire import APPROVER, OPERATOR, REQUEST_S, SUBMITTER
 
-SUBMITTER = "submitter"
-APPROVER = "approver"
-OPERATOR = "operator"
+__all__ = ["APPROVER", "OPERATOR", "REQUEST_S", "SUBMITTER", "Client"]
 
-REQUEST_S = 10.0
 _PEOPLE = frozenset({Status.AWAITING_APPROVAL, Status.AWAITING_HUMAN})
 
 
-class Client:
+class Client(Operations):
     """Talks to a running daemon.
 
     Every method raises the errors of ``messages.errors``: NotFound, NotAllowed, Conflict (``why``
     says which), UsageError, Unreachable, DeadlineExceeded (it may have been done all the same).
     """
-
-    def __init__(self, place: Place, user: str | None, tasks: TaskGroup) -> None:
-        """Use ``Client.connect``."""
-        self._place = place
-        self._user = user
-        self._tasks = tasks
-        self._buses: dict[str, WireBus] = {}
-        self._opening = anyio.Lock()
 
     @classmethod
     @asynccontextmanager
@@ -110,6 +96,10 @@ class Client:
     async def show(self, run_id: str, *, at: int | None = None) -> Reply:
         """One run, now or as it was at a version."""
         return await self._call(OPERATOR, "show", api.Show(run_id=run_id, at=at))
+
+    async def trace(self, run_id: str) -> Reply:
+        """What each step of a run took, cost and called: ``{v, run_id, …, steps, waits}``."""
+        return await self._call(OPERATOR, "trace", api.Trace(run_id=run_id))
 
     async def list(
         self,
@@ -178,18 +168,6 @@ class Client:
         body = api.Effects(key=key, run_id=run_id, unresolved=unresolved, limit=limit)
         return await self._call(OPERATOR, "effects", body)
 
-    async def agents(self) -> Reply:
-        """``{v, agents}``."""
-        return await self._call(OPERATOR, "agents", api.Empty())
-
-    async def tools(self) -> Reply:
-        """``{v, tools}``."""
-        return await self._call(OPERATOR, "tools", api.Empty())
-
-    async def ping(self) -> Reply:
-        """Whether the gateway answers, and as whom it sees us."""
-        return await self._call(OPERATOR, "ping", api.Empty())
-
     # ------------------------------------------------------------------ deciding
     async def approve(self, approval_id: str, *, action: str = "", reason: str = "") -> Reply:
         """Allow exactly the action with that hash (12 hex digits or more of it)."""
@@ -235,37 +213,6 @@ class Client:
         """Undo a pause."""
         body = api.Control(run_id=run_id, agent=agent, is_all=everything, reason=reason)
         return await self._call(OPERATOR, "resume", body)
-
-    # ------------------------------------------------------------------ the wire
-    async def _call(self, kind: str, verb: str, body: msgspec.Struct) -> Reply:
-        name = self._user or kind
-        bus = await self._bus(name)
-        principal = principal_of(self._place.user(name))
-        subject = subjects.api(self._place.tenant, principal, verb)
-        try:
-            data = await bus.request(subject, msgspec.json.encode(body), timeout_s=REQUEST_S)
-        except NoResponders as error:
-            hint = "it may be starting or stopping; try again"
-            raise Unreachable("the daemon does not answer", hint=hint) from error
-        reply = decode_as(data, dict[str, Any])
-        if "error" in reply:
-            raise error_of(msgspec.convert(reply["error"], api.ErrorBody))
-        return reply
-
-    async def _bus(self, name: str) -> WireBus:
-        """The connection of a user, opened when it is first needed."""
-        async with self._opening:
-            bus = self._buses.get(name)
-            if bus is None:
-                bus = await self._tasks.start(self._hold, name)
-                self._buses[name] = bus
-            return bus
-
-    async def _hold(self, name: str, *, task_status: TaskStatus[WireBus]) -> None:
-        """Keep one connection open; a task of its own, so that any task may have opened it."""
-        async with connect(self._place.url, self._place.user(name), name="treadle-client") as bus:
-            task_status.started(bus)
-            await anyio.sleep_forever()
 
     async def _rest(self, view: Reply, *, for_person: bool) -> Reply:
         """``show`` of the run once it is at rest."""

@@ -1,0 +1,59 @@
+"""A provider's refusal: its own word first, the status where it has none."""
+
+from typing import Any
+
+import pytest
+
+from runtime.model.failures import failure_of, retry_after_s
+
+
+def body(kind: str, code: str | None = None, message: object = "no") -> dict[str, Any]:
+    error: dict[str, Any] = {"type": kind, "message": message}
+    return {"error": error if code is None else {**error, "details": {"error_code": code}}}
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "reason"),
+    [
+        (200, body("overloaded_error"), "overloaded"),
+        (400, body("rate_limit_error"), "rate_limited"),
+        (429, body("rate_limit_error", "ramp_limit_exceeded"), "rate_limited"),
+        (429, body("rate_limit_error", "contract_spend_limit_reached"), "spend_limit"),
+        (429, body("rate_limit_error", "linked_organization_spend_limit_reached"), "spend_limit"),
+        (402, body("billing_error"), "spend_limit"),
+        (418, body("novel_error"), "bad_request"),
+        (503, body("novel_error"), "provider_error"),
+        (529, "overloaded, says the proxy", "overloaded"),
+        (401, None, "authentication"),
+        (502, "<html>", "provider_error"),
+        (500, {"error": "text"}, "provider_error"),
+        (422, {"error": {"type": ["x"], "message": 5, "details": "x"}}, "bad_request"),
+        (408, [], "timeout"),
+    ],
+)
+def test_the_reason(status: int, said: object, reason: str) -> None:
+    assert failure_of(status, said, {}).reason == reason
+
+
+def test_the_text_is_short_and_clean_and_without_a_gateways_page() -> None:
+    error = failure_of(400, body("invalid_request_error", message="a\0" + "x" * 900), {})
+    assert len(str(error)) <= 300
+    assert "\0" not in str(error)
+    assert str(failure_of(502, "<html>secret</html>", {})) == "the provider answered 502"
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after-ms": "250", "retry-after": "7"}, 0.25),
+        ({"retry-after": "0"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
+    ],
+)
+def test_how_long_to_wait(headers: dict[str, str], expected: float | None) -> None:
+    assert retry_after_s(headers) == expected

@@ -1,0 +1,58 @@
+"""What operators ask: who is there, what is registered, what was set aside, is all well."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from messages import api
+from messages.api import Reply
+from runtime.views.actors import SUBJECT, WITHIN_S, actor_rows
+from treadle.client.wire import OPERATOR, Wire
+
+
+class Operations(Wire):
+    """The part of ``Client`` that is about the system and not about one run."""
+
+    async def agents(self) -> Reply:
+        """``{v, agents}``."""
+        return await self._call(OPERATOR, "agents", api.Empty())
+
+    async def tools(self) -> Reply:
+        """``{v, tools}``."""
+        return await self._call(OPERATOR, "tools", api.Empty())
+
+    async def ping(self) -> Reply:
+        """Whether the gateway answers, and as whom it sees us."""
+        return await self._call(OPERATOR, "ping", api.Empty())
+
+    async def actors(self) -> Reply:
+        """``{v, actors}``: a row for each role of each process that answers now.
+
+        Asked of the processes themselves, so that it works while no gateway does.
+        """
+        bus = await self._bus(self._user or OPERATOR)
+        replies = await bus.survey(SUBJECT, within_s=WITHIN_S)
+        return {"v": 1, "actors": actor_rows(replies)}
+
+    async def call_tool(
+        self, tool: str, arguments: Mapping[str, Any], *, run_id: str | None = None
+    ) -> Reply:
+        """Call one read as a run of its own: ``{v, run_id, existing}``; ``wait`` for it."""
+        body = api.CallTool(tool=tool, arguments=dict(arguments), run_id=run_id)
+        return await self._call(OPERATOR, "call", body)
+
+    async def letters(self, letter_id: int | None = None, *, limit: int = 100) -> Reply:
+        """``{v, letters}``: dead letters, oldest first; with an id, that one and its payload."""
+        return await self._call(OPERATOR, "letters", api.Letters(id=letter_id, limit=limit))
+
+    async def retry_letter(self, letter_id: int) -> Reply:
+        """Publish the task of a dead letter again as it was, and take the letter away."""
+        return await self._call(OPERATOR, "letter_retry", api.RetryLetter(id=letter_id))
+
+    async def drop_letter(self, letter_id: int, *, reason: str) -> Reply:
+        """Take a dead letter away for good."""
+        body = api.DropLetter(id=letter_id, reason=reason)
+        return await self._call(OPERATOR, "letter_drop", body)
+
+    async def checkup(self) -> Reply:
+        """``{v, at, checks: [{name, ok, detail, hint}]}`` as the gateway sees the system."""
+        return await self._call(OPERATOR, "checkup", api.Empty())
