@@ -48,9 +48,7 @@ class Wider(NamedTuple):
     models: Mapping[str, Model]
 
 
-def with_calls(
-    app: App, agents: Mapping[str, AgentSpec], models: Mapping[str, Model]
-) -> Wider:
+def with_calls(app: App, agents: Mapping[str, AgentSpec], models: Mapping[str, Model]) -> Wider:
     """The same, and the agent that calls reads by hand. Reads the source of hooks.
 
     Unchanged where there is nothing to call, or the app has an agent of that name.

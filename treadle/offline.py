@@ -1,7 +1,7 @@
 """Reading a data directory without a daemon: the same views, straight from the ledger file."""
 
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -15,7 +15,9 @@ from messages.errors import NotFound
 from runtime.bus.failures import to_error
 from runtime.clock import MachineClock
 from runtime.ledger.sqlite import SqliteLedger
+from runtime.views.checkup import check_ledger
 from runtime.views.reading import Reader
+from runtime.views.values import View
 
 if TYPE_CHECKING:
     from messages.ledger import AnyLedgerRequest
@@ -26,9 +28,14 @@ LEDGER_GLOB = "*.db"
 class Offline:
     """The reading methods of ``Client`` on a data directory; nothing can be changed through it."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, check: Callable[[], Awaitable[View]]) -> None:
         """Use ``open_data``."""
         self._reader = reader
+        self._check = check
+
+    async def check_ledger(self) -> Reply:
+        """``{name, ok, detail, hint}``: can it be read, do the newest journals hold together."""
+        return await self._check()
 
     async def show(self, run_id: str, *, at: int | None = None) -> Reply:
         """One run, now or as it was at a version."""
@@ -99,7 +106,8 @@ async def open_data(
         return cast("ReplyT", answer)
 
     try:
-        yield Offline(Reader(ask, tenant, clock.now))
+        reader = Reader(ask, tenant, clock.now)
+        yield Offline(reader, lambda: check_ledger(ask, reader, tenant))
     finally:
         await ledger.close()
 

@@ -78,7 +78,7 @@ class Control:
         if isinstance(answer, Refused):
             raise Conflict(answer.message, why=answer.why)
         for told in (run_id, *answer.also):
-            await self._runs.nudge(sender.tenant, told)
+            await self._runs.nudge(sender.tenant, told, kind)
         log(Line.CONTROL, verb=kind, run_id=run_id, person=sender.principal)
         return {"v": 1, "run_id": run_id}
 

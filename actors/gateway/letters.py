@@ -89,9 +89,7 @@ class Letters:
     async def _each(self, sender: ApiAddress, limit: int) -> AsyncGenerator[Stored]:
         after, found = 0, 0
         while found < limit:
-            kept = await self._bus.stored(
-                subjects.DEAD_STREAM, self._filter(sender), after=after
-            )
+            kept = await self._bus.stored(subjects.DEAD_STREAM, self._filter(sender), after=after)
             if kept is None:
                 return
             yield kept

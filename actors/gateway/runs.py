@@ -112,14 +112,20 @@ class Runs:
         """Hint that a run wants a drive; whoever asks Due finds it anyway."""
         await self._hint(subjects.wake(tenant, run_id))
 
-    async def nudge(self, tenant: str, run_id: str) -> None:
-        """Hint that a signal is stored: to a live owner, and to whoever may take the run."""
-        await self._hint(subjects.signal(tenant, run_id))
+    async def nudge(self, tenant: str, run_id: str, kind: str = "") -> None:
+        """Hint that a signal is stored: to a live owner, and to whoever may take the run.
+
+        Args:
+            tenant: whose.
+            run_id: of which run.
+            kind: of the signal; only a cancel is worth cutting a paid model call short.
+        """
+        await self._hint(subjects.signal(tenant, run_id), kind.encode())
         await self._hint(subjects.wake(tenant, run_id))
 
-    async def _hint(self, subject: str) -> None:
+    async def _hint(self, subject: str, data: bytes = b"") -> None:
         try:
-            await self._bus.publish(subject, b"")
+            await self._bus.publish(subject, data)
         except BusError as error:
             log(Line.BUS_ERROR, Level.DEBUG, subject=subject, code=error.code)
 

@@ -7,7 +7,7 @@ from anyio.abc import TaskGroup
 
 from actors.orchestrator.drive import Drive
 from actors.orchestrator.hand import Hand
-from actors.orchestrator.pen import Lost, Pen
+from actors.orchestrator.pen import Lost, Pen, Reloaded
 from actors.orchestrator.publisher import Publisher
 from actors.orchestrator.report import Reporter
 from messages import subjects
@@ -26,6 +26,8 @@ from runtime.settings import Runtime
 from runtime.supervisor import ChildSpec, Phase
 
 RunKey = tuple[str, str]
+
+_GIVE_BACK_S = 5.0
 
 
 class Orchestrator:
@@ -117,12 +119,12 @@ class Orchestrator:
                     self._start(tasks, key)
 
     async def _follow_signals(self) -> None:
-        """A signal reaches a live owner at once: a model call is cut short, a sleep is not."""
+        """A cancel reaches a live owner at once and cuts its model call short."""
         async with self._bus.subscribe(f"{subjects.ROOT}.signals.*.*") as deliveries:
             async for delivery in deliveries:
                 key = _run_of(delivery)
                 hand = self._driving.get(key) if key is not None else None
-                if hand is not None:
+                if hand is not None and delivery.data == b"cancel":
                     hand.thinking.fire()
 
     async def _sweep_forever(self, tasks: TaskGroup) -> None:
@@ -169,6 +171,7 @@ class Orchestrator:
                 log(Line.RUN_LOST)
             except GiveUp as error:
                 log(Line.ASK_FAILED, Level.WARNING, **describe(error.cause))
+                await self._give_back(key)
             except TreadleError as error:
                 log(Line.ASK_FAILED, Level.ERROR, **describe(error))
                 self._crashes[key] = self._crashes.get(key, 0) + 1
@@ -181,6 +184,17 @@ class Orchestrator:
                 _ = self._driving.pop(key, None)
                 if not self._driving:
                     self._is_idle.set()
+
+    async def _give_back(self, key: RunKey) -> None:
+        """A role was away for too long: write what is known, so that no step is lost by it."""
+        hand = self._driving.get(key)
+        if hand is None:
+            return
+        try:
+            with anyio.move_on_after(_GIVE_BACK_S):
+                await hand.let_go()
+        except (Lost, Reloaded, GiveUp, TreadleError) as error:
+            log(Line.RUN_LOST, Level.WARNING, error=type(error).__name__)
 
     async def _drive(self, key: RunKey) -> None:
         take_id = self._ids.new_id("take")

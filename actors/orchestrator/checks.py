@@ -56,7 +56,7 @@ async def validate(hand: Hand, directive: d.Validate) -> bool:
             e.ProposalRejected(step=step, ordinal=rejection.ordinal, problem=rejection.problem)
         )
     if answer.actions or (not directive.ordinals and answer.output_problem is None):
-        hand.pen.add(e.Accepted(step=step, actions=answer.actions))
+        hand.pen.add(e.Accepted(step=step, actions=answer.actions, output=answer.output))
     return True
 
 

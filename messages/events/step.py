@@ -80,7 +80,10 @@ class Accepted(Event, kw_only=True, tag="accepted/1"):
     """These calls are well-formed; from here on the canonical action is what counts."""
 
     step: int
-    actions: tuple[Action, ...]
+    actions: tuple[Action, ...] = ()
+    """None: it is the finish proposal that is well-formed."""
+    output: JsonValue = None
+    """Of a finish proposal: decoded by the agent's output type and encoded again."""
 
 
 class ProgressFlagged(Event, kw_only=True, tag="progress-flagged/1"):

@@ -89,9 +89,7 @@ class JetStream:
 
     async def _get(self, what: str, body: bytes) -> Delivery | None:
         """One message, read directly; None where there is none."""
-        answer = await self._asker.exchange(
-            f"{_API}.DIRECT.GET.{what}", body, deadline_s=_API_S
-        )
+        answer = await self._asker.exchange(f"{_API}.DIRECT.GET.{what}", body, deadline_s=_API_S)
         status = answer.headers.get("Status", "")
         if status == _GONE:
             return None

@@ -110,9 +110,7 @@ class Shelf:
             self.changed()
         else:
             self.latest[subject] = data
-            self.kept[self._sequence] = Stored(
-                subject=subject, sequence=self._sequence, data=data
-            )
+            self.kept[self._sequence] = Stored(subject=subject, sequence=self._sequence, data=data)
         if kind == "dead":
             self.dead.append((subject, data))
 

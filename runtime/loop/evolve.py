@@ -263,7 +263,8 @@ def _rejected_whole(state: LoopState, problem: Problem) -> LoopState:
 
 def _accepted(state: LoopState, event: e.Accepted) -> LoopState:
     if not event.actions:
-        return _in_turn(state, is_checked=True)
+        proposal = replace(calls.turn_of(state).proposal, output=event.output)
+        return _in_turn(state, proposal=proposal, is_checked=True)
     for action in event.actions:
         state = calls.accept(state, action)
     return state

@@ -164,9 +164,7 @@ class _Tracer:
             case Suspended():
                 step = max(self.steps, default=None)
                 self.waits.append(
-                    _Wait(
-                        status=str(event.status), reason=event.reason, step=step, since=entry.at
-                    )
+                    _Wait(status=str(event.status), reason=event.reason, step=step, since=entry.at)
                 )
             case Resumed() | Finished():
                 self._end_wait(entry.at)

@@ -45,14 +45,19 @@ def _replies(turns: Sequence[Turn]) -> list[fakes.Say]:
     return [
         fakes.Say(
             blocks=[
-                {"id": f"toolu_{number}_{place}", **block} if block["type"] == "tool_use" else block
-                for place, block in enumerate(one.blocks)
+                _with_id(block, f"toolu_{number}_{place}") for place, block in enumerate(one.blocks)
             ],
             stop_reason=one.stop_reason or None,
             usage=_usage(one.usage),
         )
         for number, one in enumerate(turns)
     ]
+
+
+def _with_id(block: Block, made_up: str) -> Block:
+    if block["type"] != "tool_use" or "id" in block:
+        return block
+    return {**block, "id": made_up}
 
 
 def _usage(usage: tuple[int, int] | Usage | None) -> dict[str, int] | None:
@@ -98,7 +103,7 @@ def answered(content: tuple[Block, ...]) -> list[dict[str, Any]]:
 
 
 async def test_a_call_has_a_name_arguments_and_an_id_and_ends_in_tool_use(playing: Playing) -> None:
-    arguments = {"key": "ä\n\"'", "n": 3, "deep": {"list": [1, 2.5, None, True]}}
+    arguments: dict[str, Any] = {"key": "ä\n\"'", "n": 3, "deep": {"list": [1, 2.5, None, True]}}
     async with playing(call("look", **arguments)) as model:
         answer = await model.attempt(request())
     [block] = answer.content

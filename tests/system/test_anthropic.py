@@ -1,5 +1,6 @@
 """The refund task decided by the real SDK over HTTP, as ``treadle up --model claude-…`` runs it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -221,3 +222,15 @@ async def test_a_model_without_a_price_ends_unpriced_and_configured_prices_cure_
             assert (await ended(daemon))[0]["status"] == "SUCCEEDED"
         finally:
             await daemon.close()
+
+
+async def test_the_demo_runs_with_a_real_model_by_the_same_path(tmp_path: Path) -> None:
+    async with provider(*TASK) as fake:
+        known = {**os.environ, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": fake.url}
+        line = [sys.executable, "-m", "treadle.cli.main", "demo", "--yes", *MODEL, "-o", "json"]
+        line += ["--data-dir", str(tmp_path / "demo")]
+        ran = await anyio.run_process(line, env=known, check=False, cwd=tmp_path)
+        assert ran.returncode == 0, ran.stderr.decode()
+        told = json.loads(ran.stdout)
+        assert (told["status"], told["refunds"]) == ("SUCCEEDED", 1)
+        assert fake.broken == []

@@ -16,7 +16,7 @@ _VARIABLE: Final = "_TREADLE_COMPLETE"
 @command("completion", effect="ro")
 @click.argument("shell", type=click.Choice(_SHELLS), metavar="bash|zsh|fish")
 def completion(*, shell: str) -> None:
-    """Print the completion script of a shell.
+    r"""Print the completion script of a shell.
 
     \b
     bash   eval "$(treadle completion bash)"        in ~/.bashrc

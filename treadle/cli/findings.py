@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from treadle.cli.format import plain
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
@@ -18,6 +20,12 @@ class Finding:
     def as_row(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
+
+
+def finding_text(finding: Finding) -> str:
+    """For people: place, problem, code; what to do on a line of its own."""
+    line = f"{plain(finding.where)}: {plain(finding.message)} ({finding.code})"
+    return f"{line}\n  hint: {plain(finding.hint)}" if finding.hint else line
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:

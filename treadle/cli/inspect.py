@@ -182,11 +182,21 @@ def _outstanding_text(run: Row, options: Options) -> str:
 
 
 def _next_text(run: Row) -> str:
-    approvals = run.get("approvals") or ([run["approval"]] if run.get("approval") else [])
-    steps = [f"treadle approvals show {plain(item['id'])}" for item in approvals]
+    run_id = plain(run["run_id"])
+    approvals: list[Row] = run.get("approvals") or (
+        [run["approval"]] if run.get("approval") else []
+    )
+    steps = [
+        f"treadle approvals show {plain(item['id'])}"
+        for item in approvals
+        if not item.get("is_approved")
+    ]
     if run.get("question"):
-        steps.append(f"a person answers: {plain(run['question'].get('text', ''))}")
-    return " · ".join(steps)
+        text = clipped(plain(run["question"].get("text", "")), 120)
+        steps.append(f"treadle answer {run_id} TEXT (it asks: {text})")
+    if run["status"] == "PAUSED" and not steps:
+        steps.append(f"treadle resume {run_id}")
+    return " · ".join(steps or [f"treadle trace {run_id}"])
 
 
 def _of(evidence: Mapping[str, Row], call: Row) -> Row:

@@ -60,6 +60,28 @@ def find_app(module: ModuleType, name: str) -> "App | Finding":
     return Finding(code="NOT_AN_APP", where=where, message=message, hint=hint)
 
 
+def load_for_review(spec: str | None, config: Path | None) -> "tuple[App | None, list[Finding]]":
+    """The app, where it loads, and all that is wrong with it and its files.
+
+    Args:
+        spec: MODULE:APP; None: only the files that apply here.
+        config: the file named with ``--config``.
+    """
+    from treadle.cli.review import review  # noqa: PLC0415 -- imports what an app imports
+
+    if spec is None:
+        return None, review(None, None, config)
+    module_name, name = split(spec)
+    module = find_module(module_name)
+    if isinstance(module, Finding):
+        return None, [module]
+    app = find_app(module, name)
+    folder = folder_of(module)
+    if isinstance(app, Finding):
+        return None, [app, *review(None, folder, config)]
+    return app, review(app, folder, config)
+
+
 def folder_of(module: ModuleType) -> Path | None:
     """Where the module lies: its policy.toml and treadle.toml are read below the user's own."""
     return Path(module.__file__).parent if module.__file__ else None

@@ -4,7 +4,7 @@ An approval is bound to the hash of exactly one action. ``approve`` always sends
 action it has printed, or the one given with ``--action``, so what was read is what is allowed.
 """
 
-from typing import cast
+from typing import Final, cast
 
 import click
 
@@ -26,6 +26,10 @@ from treadle.cli.format import (
     table,
 )
 from treadle.cli.options import Options, command, current_options, room
+
+
+_CALL_CHARS: Final = 2000
+"""What was decided is printed whole, as far as a line goes."""
 
 
 @room("approvals", effect="ro")
@@ -83,12 +87,14 @@ def approve(*, ids: tuple[str, ...], action: str | None, reason: str) -> None:
 
     async def work() -> list[Row]:
         async with session.connect(options, session.APPROVER) as api:
-            hashes = [action or await _confirmed(api, one, options) for one in ids]
+            seen = [await read_approval(api, one) for one in ids]
+            if action is None:
+                _confirm(seen, options)
             replies = [
-                await api.approve(one, action=hashed, reason=reason)
-                for one, hashed in zip(ids, hashes, strict=True)
+                await api.approve(row["id"], action=action or _hash_of(row), reason=reason)
+                for row in seen
             ]
-            return [reply["approval"] for reply in replies]
+            return [_decided(*pair) for pair in zip(seen, replies, strict=True)]
 
     _print_decided(options, session.run_async(work), "approved")
 
@@ -103,8 +109,9 @@ def deny(*, ids: tuple[str, ...], action: str, reason: str) -> None:
 
     async def work() -> list[Row]:
         async with session.connect(options, session.APPROVER) as api:
-            replies = [await api.deny(one, action=action, reason=reason) for one in ids]
-            return [reply["approval"] for reply in replies]
+            seen = [await read_approval(api, one) for one in ids]
+            replies = [await api.deny(row["id"], action=action, reason=reason) for row in seen]
+            return [_decided(*pair) for pair in zip(seen, replies, strict=True)]
 
     _print_decided(options, session.run_async(work), "denied")
 
@@ -170,13 +177,23 @@ def _limit_lines(decision: Row) -> list[tuple[str, str]]:
     return [("Limit", plain(line)) for line in lines]
 
 
-async def _confirmed(api: session.Api, approval_id: str, options: Options) -> str:
-    """Print the approval, ask where there is somebody to ask, and return the hash it showed."""
-    approval = await read_approval(api, approval_id)
-    note(options, approval_text(approval, options))
-    if options.may_ask:
-        click.confirm(f"Approve {approval_id}?", default=False, abort=True, err=True)
+def _confirm(seen: list[Row], options: Options) -> None:
+    """Print what would be allowed; ask where there is somebody to ask."""
+    for approval in seen:
+        note(options, approval_text(approval, options))
+        if options.may_ask:
+            text = f"Approve {plain(approval['id'])}?"
+            click.confirm(text, default=False, abort=True, err=True)
+
+
+def _hash_of(approval: Row) -> str:
+    """The whole hash of the action that was printed."""
     return str(approval.get("action_sha256") or approval["action_hash"])
+
+
+def _decided(seen: Row, reply: Row) -> Row:
+    """The approval as it is now, with the package that was read: it cannot change."""
+    return {**seen, **as_mapping(reply["approval"])}
 
 
 def _list_text(rows: list[Row], options: Options) -> str:
@@ -215,5 +232,5 @@ def _decided_text(row: Row, word: str) -> str:
     decision = as_mapping(row.get("decision"))
     action = as_mapping(as_mapping(row.get("package")).get("action"))
     person = f" by {plain(decision['person'])}" if decision.get("person") else ""
-    call = call_text(row.get("tool", ""), action.get("arguments"))
+    call = call_text(row.get("tool", ""), action.get("arguments"), _CALL_CHARS)
     return f"{word} {plain(row['id'])}{person} for action {plain(row['action_hash'])}: {call}"

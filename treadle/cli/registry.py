@@ -138,7 +138,9 @@ def _values(tool: Row, pairs: Iterable[str]) -> dict[str, Any]:
     """
     properties = as_mapping(as_mapping(tool.get("parameters")).get("properties"))
     given = parse.inputs(pairs)
-    return {key: _value(key, value, as_mapping(properties.get(key))) for key, value in given.items()}
+    return {
+        key: _value(key, value, as_mapping(properties.get(key))) for key, value in given.items()
+    }
 
 
 def _value(name: str, value: Any, schema: Row) -> Any:

@@ -5,17 +5,32 @@ The one seam of the command line: unit tests replace ``connect`` and ``read_offl
 
 import os
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import anyio
 
 from messages.errors import NotFound, Unreachable
 from treadle.cli.format import note
 from treadle.cli.options import Options
+from treadle.cli.protocols import Api, Reader, Recorded, Reply
 
-Reply = Mapping[str, Any]
+__all__ = [
+    "APPROVER",
+    "OPERATOR",
+    "SUBMITTER",
+    "Api",
+    "Reader",
+    "Recorded",
+    "Reply",
+    "Source",
+    "connect",
+    "read_offline",
+    "reading",
+    "run_async",
+]
+
 _INTERRUPTED: Final = 130
 ResultT = TypeVar("ResultT")
 
@@ -24,90 +39,6 @@ APPROVER: Final = "approver"
 OPERATOR: Final = "operator"
 
 DEFAULT_TENANT: Final = "default"
-
-
-class Reader(Protocol):
-    """What can be asked of a daemon and of a data directory alike."""
-
-    async def show(self, run_id: str, *, at: int | None = None) -> Reply:
-        """One run."""
-        ...
-
-    async def list(
-        self,
-        *,
-        status: str | None = None,
-        agent: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        since: float | None = None,
-        limit: int = 50,
-    ) -> Reply:
-        """``{"runs": [...]}``."""
-        ...
-
-    def events(self, run_id: str, *, after: int = -1) -> Awaitable[Reply]:
-        """A page: ``{"events": [...], "version", "terminal"}``."""
-        ...
-
-    async def approvals(self, ids: Sequence[str] = ()) -> Reply:
-        """``{"approvals": [...]}``."""
-        ...
-
-    async def effects(
-        self,
-        *,
-        key: str | None = None,
-        run_id: str | None = None,
-        unresolved: bool = False,
-        limit: int = 100,
-    ) -> Reply:
-        """``{"effects": [...]}``."""
-        ...
-
-
-class Feed(Protocol):
-    """Events of a run: a page when awaited, all there are and will be when followed."""
-
-    def __await__(self) -> Generator[Any, None, Reply]:
-        """A page."""
-        ...
-
-    def follow(self) -> AsyncGenerator[Reply]:
-        """Each event, until the run has ended."""
-        ...
-
-
-class Api(Reader, Protocol):
-    """What only a daemon can do."""
-
-    def events(self, run_id: str, *, after: int = -1) -> Feed:
-        """See ``Reader``, and live."""
-        ...
-
-    async def submit(
-        self,
-        agent: str,
-        goal: str,
-        *,
-        inputs: Mapping[str, Any] | None = None,
-        run_id: str | None = None,
-        limits: Mapping[str, Any] | None = None,
-        labels: Mapping[str, str] | None = None,
-    ) -> Reply:
-        """``{"run_id", "existing"}``, once the run is durable."""
-        ...
-
-    async def approve(self, approval_id: str, *, action: str = "", reason: str = "") -> Reply:
-        """``{"approval"}``."""
-        ...
-
-    async def deny(self, approval_id: str, *, action: str = "", reason: str = "") -> Reply:
-        """``{"approval"}``."""
-        ...
-
-    async def cancel(self, run_id: str, *, reason: str = "") -> Reply:
-        """``{"run_id"}``."""
-        ...
 
 
 def run_async(main: Callable[[], Awaitable[ResultT]]) -> ResultT:
@@ -155,7 +86,7 @@ def connect(options: Options, user: str) -> AbstractAsyncContextManager[Api]:
     return Client.connect(options.directory, user=options.user or user, url=options.nats)
 
 
-def read_offline(options: Options, tenant: str | None) -> AbstractAsyncContextManager[Reader]:
+def read_offline(options: Options, tenant: str | None) -> AbstractAsyncContextManager[Recorded]:
     """A reader of the ledger file; no daemon is involved."""
     from treadle.offline import open_data  # noqa: PLC0415 -- so is SQLite
 

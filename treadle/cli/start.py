@@ -1,19 +1,16 @@
 """Starting: init, check, up. ``demo`` has a module of its own."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import click
 
 from treadle.cli import loading
 from treadle.cli.failures import DONE, FINDINGS
-from treadle.cli.findings import Finding
-from treadle.cli.format import Row, emit, plain
+from treadle.cli.findings import finding_text
+from treadle.cli.format import Row, emit
 from treadle.cli.options import command, current_options
-
-if TYPE_CHECKING:
-    from runtime.agent import App
 
 
 @command("init", effect="rw")
@@ -43,7 +40,7 @@ def check(*, app: str) -> int:
     from treadle.cli.review import summary  # noqa: PLC0415 -- imports what an app imports
 
     options = current_options()
-    loaded, findings = _loaded(app, options.config)
+    loaded, findings = loading.load_for_review(app, options.config)
     rows: list[Row] = [finding.as_row() for finding in findings]
     agents = summary(loaded) if loaded is not None else []
     emit(
@@ -51,7 +48,7 @@ def check(*, app: str) -> int:
         {"app": app, "ok": not findings, "findings": rows, "agents": agents},
         rows=rows,
         name="where",
-        text=lambda: "\n".join(map(_finding_text, findings)) or _fine_text(app, agents),
+        text=lambda: "\n".join(map(finding_text, findings)) or _fine_text(app, agents),
     )
     return FINDINGS if findings else DONE
 
@@ -100,26 +97,6 @@ def up(
         paused=is_paused,
     )
     return anyio.run(run_daemon, daemon)  # it minds signals itself
-
-
-def _loaded(spec: str, config: Path | None) -> "tuple[App | None, list[Finding]]":
-    """The app, where it loads, and all that is wrong with it and its files."""
-    from treadle.cli.review import review  # noqa: PLC0415 -- imports what an app imports
-
-    module_name, name = loading.split(spec)
-    module = loading.find_module(module_name)
-    if isinstance(module, Finding):
-        return None, [module]
-    app = loading.find_app(module, name)
-    folder = loading.folder_of(module)
-    if isinstance(app, Finding):
-        return None, [app, *review(None, folder, config)]
-    return app, review(app, folder, config)
-
-
-def _finding_text(finding: Finding) -> str:
-    line = f"{plain(finding.where)}: {plain(finding.message)} ({finding.code})"
-    return f"{line}\n  hint: {plain(finding.hint)}" if finding.hint else line
 
 
 def _fine_text(spec: str, agents: list[dict[str, Any]]) -> str:

@@ -1,0 +1,129 @@
+"""Every reason for which a turn may end, and what the run makes of it."""
+
+from typing import Any
+
+import pytest
+
+from messages import events as e
+from messages.status import Reason, Status
+from runtime.model.scripted import Turn
+from tests.fakes.provider import text, thought, use
+from tests.fakes.rules import broken_rule
+from tests.flow.desk import Desk, agent
+from tests.flow.stage import Stage
+from treadle.testing import call, finish
+
+SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"q": "x"}}
+FOUND: dict[str, Any] = {
+    "type": "web_search_tool_result",
+    "tool_use_id": "srvtoolu_1",
+    "content": [],
+}
+
+
+def stage(*turns: Turn, **options: Any) -> tuple[Stage, Desk]:
+    desk = Desk()
+    return Stage(agent(**options), script=list(turns), deps=desk), desk
+
+
+def raw(*blocks: dict[str, Any], stop_reason: str) -> Turn:
+    return Turn(blocks=blocks, stop_reason=stop_reason)
+
+
+def check(on: Stage) -> None:
+    """Each request is one that the provider would take."""
+    bodies = [
+        {
+            "system": request.system,
+            "tools": list(request.tools),
+            "messages": list(request.messages),
+            "max_tokens": request.max_output_tokens,
+            "stream": True,
+        }
+        for request in on.model.requests
+    ]
+    for number, body in enumerate(bodies):
+        assert broken_rule(body, bodies[:number]) == ""
+
+
+@pytest.mark.parametrize(
+    "stop_reason", ["max_tokens", "model_context_window_exceeded", "refusal", "novel", "pause_turn"]
+)
+async def test_nothing_is_executed_from_a_turn_that_the_model_did_not_end(stop_reason: str) -> None:
+    on, desk = stage(
+        raw(text("I post."), use("post", "t1", key="a"), stop_reason=stop_reason), finish("ok")
+    )
+    await on.create()
+    state = await on.play()
+    assert desk.requests == []
+    assert state.status in {Status.SUCCEEDED, Status.FAILED}
+    assert not any(isinstance(event, e.Intended) for event in await on.events())
+    check(on)
+
+
+async def test_an_unknown_stop_is_told_and_three_end_the_run() -> None:
+    novel = raw(use("post", "t1", key="a"), stop_reason="novel")
+    on, desk = stage(novel, call("post", key="a"), finish("ok"))
+    await on.create()
+    assert (await on.play()).status is Status.SUCCEEDED
+    assert desk.requests == ["post:a:v1"]
+    assert "UNKNOWN_STOP" in on.model.requests[1].messages[-1]["content"][0]["content"]
+    check(on)
+    on, desk = stage(novel, novel, novel, novel)
+    await on.create()
+    state = await on.play()
+    assert (state.status, state.reason, desk.requests) == (Status.FAILED, Reason.BAD_OUTPUT, [])
+
+
+async def test_a_paused_turn_is_asked_to_go_on_with_its_blocks_as_they_were() -> None:
+    paused = raw(thought("Search."), SEARCH, stop_reason="pause_turn")
+    on, desk = stage(
+        paused, raw(FOUND, use("look", "t1", key="a"), stop_reason="tool_use"), finish("ok")
+    )
+    await on.create()
+    state = await on.play()
+    assert (state.status, state.step_count) == (Status.SUCCEEDED, 3)
+    assert desk.requests == []
+    second, third = on.model.requests[1].messages, on.model.requests[2].messages
+    assert second[-1] == {"role": "assistant", "content": [thought("Search."), SEARCH]}
+    assert third[1]["content"] == [thought("Search."), SEARCH, FOUND, use("look", "t1", key="a")]
+    check(on)
+
+
+async def test_a_turn_that_pauses_for_ever_ends_with_the_steps() -> None:
+    paused = raw(SEARCH, stop_reason="pause_turn")
+    on, _ = stage(*[paused] * 40, finish("ok"))
+    await on.create()
+    state = await on.play()
+    assert (state.status, state.reason) == (Status.BUDGET_EXHAUSTED, Reason.MAX_STEPS)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "sent"),
+    [
+        ((thought("a"), text(" "), use("look", "t1", key="a")), [0, 2]),
+        ((thought("a"), {"type": "thinking", "thinking": "cut", "signature": ""}), []),
+        (({"type": "redacted_thinking", "data": "x"}, text("so")), [0, 1]),
+        (({"type": "novel_block", "n": 1},), [0]),
+    ],
+)
+async def test_a_cut_turn_goes_back_as_far_as_the_provider_takes_it(
+    blocks: tuple[dict[str, Any], ...], sent: list[int]
+) -> None:
+    on, _ = stage(raw(*blocks, stop_reason="max_tokens"), finish("ok"))
+    await on.create()
+    assert (await on.play()).status is Status.SUCCEEDED
+    said = [m for m in on.model.requests[1].messages if m["role"] == "assistant"]
+    assert [m["content"] for m in said] == ([[blocks[n] for n in sent]] if sent else [])
+    check(on)
+
+
+async def test_arguments_that_are_no_object_go_back_as_one() -> None:
+    cut = {"type": "tool_use", "id": "t1", "name": "look", "input": '{"key": "a'}
+    on, _ = stage(raw(cut, stop_reason="tool_use"), call("look", key="a"), finish("ok"))
+    await on.create()
+    assert (await on.play()).status is Status.SUCCEEDED
+    [_, said, told] = on.model.requests[1].messages
+    assert said["content"] == [{**cut, "input": {"raw": '{"key": "a'}}]
+    assert "BAD_ARGUMENTS" in told["content"][0]["content"]
+    check(on)
