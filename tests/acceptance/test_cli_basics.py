@@ -75,7 +75,7 @@ def test_a_stale_connection_file_is_no_daemon(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     ["nope", "ls --nope", "show", "submit", "-o xml ls", "ls --since yesterday", "deny apr-1",
-     "check app", "up", "cancel", "up --app a:b --roles planner", "up --app a:b --http :0"],
+     "check app", "up", "cancel", "up --app a:b --roles nobody", "up --app a:b --http :0"],
 )  # fmt: skip
 def test_wrong_usage_is_2(line: str, tmp_path: Path) -> None:
     done = treadle(*line.split(), cwd=tmp_path)

@@ -8,7 +8,7 @@ from messages import subjects
 from messages.base import Message, Request
 from messages.errors import DeadlineExceeded, NoResponders, Unreachable
 from messages.ledger import Done, Renew
-from runtime.bus import memory
+from runtime.bus import memory, memory_streams
 from runtime.bus.port import Work
 from runtime.bus.streams import ACK_WAIT_S
 from runtime.clock import FakeClock
@@ -44,7 +44,7 @@ async def hang(_request: Request[object], _work: Work) -> Message:
     ],
 )
 def test_wildcards_match_as_in_nats(pattern: str, subject: str, *, is_match: bool) -> None:
-    assert memory.matches(pattern.split("."), subject.split(".")) is is_match
+    assert memory_streams.matches(pattern.split("."), subject.split(".")) is is_match
 
 
 async def test_limits_are_kept_by_the_clock_that_was_given() -> None:

@@ -362,7 +362,7 @@ class Life:
 
     async def nudge(self, run_id: str = RUN) -> None:
         """Hints, as the gateway sends them after a signal."""
-        await self.bus.publish(subjects.signal(TENANT, run_id), b"")
+        await self.bus.publish(subjects.signal(TENANT, run_id), b"cancel")
         await self.bus.publish(subjects.wake(TENANT, run_id), b"")
 
     async def nudge_wake(self, run_id: str = RUN) -> None:

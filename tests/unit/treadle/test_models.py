@@ -10,7 +10,7 @@ from messages.errors import ConfigError
 from runtime.model.scripted import ScriptedModel
 from runtime.settings import Model, Settings
 from treadle import Agent, App, Budget
-from treadle.models import agents_of, models_of
+from treadle.models import models_of
 from treadle.testing import say
 
 SCRIPT = [say("hi")]
@@ -60,8 +60,9 @@ def test_a_key_may_lie_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_process_that_asks_no_model_needs_no_key() -> None:
-    agents = agents_of(app("claude-opus-5-5"), Settings(), None)
+    agents, models = models_of(app("claude-opus-5-5"), Settings(), None, is_asking=False)
     assert agents["a"].price is not None
+    assert models == {}
 
 
 def test_a_name_that_nobody_has_says_what_to_write() -> None:
@@ -79,7 +80,8 @@ def test_a_table_may_play_the_script() -> None:
 
 def test_an_unpriced_model_is_data_and_no_error() -> None:
     limited = Agent("a", model="claude-haiku-5-5", instructions="x", budget=Budget(max_usd="1"))
-    assert agents_of(App(limited), Settings(), None)["a"].price is None
+    agents, _ = models_of(App(limited), Settings(), None, is_asking=False)
+    assert agents["a"].price is None
 
 
 def test_nothing_imports_the_sdk_before_a_real_model_is_built() -> None:
