@@ -102,6 +102,30 @@ class Authoriser(Actor):
         self._times = times
         self._creations: OrderedDict[tuple[str, str], RunCreated] = OrderedDict()
 
+    def at_once(self, request: Request[object]) -> Message | None:
+        """A turn of which all is known, and for which neither a rule nor a person is asked."""
+        if not isinstance(request, Authorise) or request.approvals or request.replays:
+            return None
+        agent, created = self._agents.get(request.agent), self._known(request)
+        if agent is None or created is None:
+            return None
+        now = self._asking.ledger_now
+        case = Case(
+            request=request,
+            agent=agent,
+            created=created,
+            approvals={},
+            settling=frozenset(),
+            now=now,
+        )
+        tools = [case.tool(action.tool) for action in request.actions]
+        if any(tool.rule_hook is not None for tool in tools):
+            return None
+        pairs = zip(tools, request.actions, strict=True)
+        verdicts = tuple(self._by_policy(case, tool, action).verdict for tool, action in pairs)
+        is_asking = any(verdict.decision == "ask" for verdict in verdicts)
+        return None if is_asking else self._authorisation(case, verdicts)
+
     async def handle(self, request: Request[object], work: Work) -> Message:
         """Decide one turn's actions and sign once."""
         del work
@@ -113,21 +137,31 @@ class Authoriser(Actor):
         case = Case(
             request=request,
             agent=agent,
-            created=await self._creation(request.tenant, request.run_id),
+            created=await self._creation(request),
             approvals=await self._approvals(request),
             settling=await self._settling(request),
             now=self._asking.ledger_now,
         )
         verdicts = tuple([await self._decide(case, action) for action in request.actions])
+        return self._authorisation(case, verdicts)
+
+    def _authorisation(self, case: Case, verdicts: tuple[Verdict, ...]) -> Authorisation:
         return Authorisation(
             verdicts=verdicts, policy=self._policy.version, grant=self._grant(case, verdicts)
         )
 
-    async def _creation(self, tenant: str, run_id: str) -> RunCreated:
+    def _known(self, request: Authorise) -> RunCreated | None:
+        """Who the run acts for, where that was read and the ledger's time is known well enough."""
+        if self._asking.ledger_age_s >= _TIME_S:
+            return None
+        return self._creations.get((request.tenant, request.run_id))
+
+    async def _creation(self, request: Authorise) -> RunCreated:
         """Who the run acts for, as its journal says; reading it also tells the time."""
-        key = (tenant, run_id)
-        if key in self._creations and self._asking.ledger_age_s < _TIME_S:
-            return self._creations[key]
+        known = self._known(request)
+        if known is not None:
+            return known
+        tenant, run_id = key = (request.tenant, request.run_id)
         loaded = await self._asking.again(Load(tenant=tenant, run_id=run_id, upto=0))
         if not isinstance(loaded, Loaded) or not loaded.entries:
             raise NotFound("run", run_id)
@@ -191,10 +225,9 @@ class Authoriser(Actor):
 
     async def _judged(self, case: Case, tool: Tool[..., Any], action: Action) -> Judged:
         """What policy says; a rule is user code and runs in a thread, under a deadline."""
-        ask = partial(decide, tool, action, case.created.identity, self._policy, now=case.now)
         if tool.rule_hook is None:
-            return ask()
-        judged = await self._caller.pure(ask)
+            return self._by_policy(case, tool, action)
+        judged = await self._caller.pure(partial(self._by_policy, case, tool, action))
         if isinstance(judged, Problem):
             why = f"the rule of {tool.name} did not come to an end: {judged.message}"
             problem = Problem(code="RULE_FAILED", message=why)
@@ -202,6 +235,9 @@ class Authoriser(Actor):
                 Verdict(ordinal=action.ordinal, decision="deny", why=why, problem=problem)
             )
         return judged
+
+    def _by_policy(self, case: Case, tool: Tool[..., Any], action: Action) -> Judged:
+        return decide(tool, action, case.created.identity, self._policy, now=case.now)
 
     async def _asking_people(self, case: Case, action: Action, judged: Judged) -> Verdict:
         """The verdict with the package a person will be shown, kept by its hash."""

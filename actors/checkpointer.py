@@ -1,10 +1,11 @@
 """The ledger on the bus: the only writer of run state. Waiting operations commit as one group."""
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import get_args
+from itertools import zip_longest
+from typing import NamedTuple, get_args
 
 import anyio
 
@@ -21,14 +22,11 @@ MAX_GROUP = 128
 _KNOWN = get_args(AnyLedgerRequest)
 
 
-@dataclass
-class _Waiting:
-    """One operation in the queue and, later, its answer."""
+class _Waiting(NamedTuple):
+    """One operation in the queue; its answer comes after the commit."""
 
     request: AnyLedgerRequest
-    answered: anyio.Event = field(default_factory=anyio.Event)
-    answer: GroupAnswer | None = None
-    error: TreadleError | None = None
+    answered: asyncio.Future[GroupAnswer]
 
 
 class Checkpointer(Actor):
@@ -56,15 +54,10 @@ class Checkpointer(Actor):
         del work
         if not isinstance(request, _KNOWN):
             raise NotFound("verb", f"checkpointer.{request.verb}")
-        waiting = _Waiting(request)  # pyright: ignore[reportArgumentType] - checked above
-        self._queue.append(waiting)
+        answered: asyncio.Future[GroupAnswer] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Waiting(request, answered))  # pyright: ignore[reportArgumentType] - checked above
         self._wake.set()
-        await waiting.answered.wait()  # the commit is shielded, not whoever waits for it
-        if waiting.error is not None:
-            raise waiting.error
-        if waiting.answer is None:
-            raise StorageError("the ledger gave no answer")
-        return waiting.answer
+        return await answered  # the commit is shielded, not whoever waits for it
 
     @asynccontextmanager
     async def prepared(self) -> AsyncGenerator[None]:
@@ -89,18 +82,18 @@ class Checkpointer(Actor):
                     await self._commit([self._queue.popleft() for _ in range(size)])
 
     async def _commit(self, group: list[_Waiting]) -> None:
-        error: TreadleError | None = None
+        error: TreadleError = StorageError("the ledger failed unexpectedly")
         answers: list[GroupAnswer] = []
         try:
             answers = await self._ledger.apply([waiting.request for waiting in group])
         except TreadleError as failure:
             log(Line.LEDGER_FAILED, Level.ERROR, **describe(failure))
             error = failure
-        except BaseException:
-            error = StorageError("the ledger failed unexpectedly")
-            raise
         finally:
-            for place, waiting in enumerate(group):
-                waiting.answer = answers[place] if error is None else None
-                waiting.error = error
-                waiting.answered.set()
+            for waiting, answer in zip_longest(group, answers):
+                if waiting.answered.done():
+                    continue  # whoever waited was cancelled
+                if answer is None:
+                    waiting.answered.set_exception(error)
+                else:
+                    waiting.answered.set_result(answer)

@@ -45,16 +45,16 @@ class Monitor(Actor):
         self._asking = asking
         self._states = StateCache(asking)
 
+    def at_once(self, request: Request[object]) -> Message | None:
+        """Progress is assessed from the request alone."""
+        return Assessment(flags=assess(request)) if isinstance(request, Assess) else None
+
     async def handle(self, request: Request[object], work: Work) -> Message:
-        """Assess or judge."""
+        """Judge."""
         del work
-        match request:
-            case Assess():
-                return Assessment(flags=assess(request))
-            case Judge():
-                return await self._judge(request)
-            case _:
-                raise NotFound("verb", f"monitor.{request.verb}")
+        if not isinstance(request, Judge):
+            raise NotFound("verb", f"monitor.{request.verb}")
+        return await self._judge(request)
 
     async def _judge(self, request: Judge) -> JudgeVerdict:
         agent = self._agents.get(request.agent)

@@ -13,7 +13,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median
@@ -25,7 +25,7 @@ import anyio
 from bench.floor import Floors, Run, floors, together
 from bench.growth import growth
 from bench.intake import intake
-from bench.stage import Stage, Stopwatch, serving
+from bench.stage import Spent, Stage, Stopwatch, serving
 from messages.subjects import ROLES
 from runtime.bus.permissions import DAEMON
 
@@ -37,52 +37,61 @@ REPEATS = {1: 5, 32: 1, 256: 1}
 Report = dict[str, Any]
 
 
-class Round(NamedTuple):
-    """Iterations per second, measured one after the other."""
+class Pace(NamedTuple):
+    """Iterations per second, and what one costs this process."""
 
-    loop: float
-    bare: float
-    product: float
+    per_s: float
     cpu_ms: float
-    """Of this process, per iteration of the product."""
+
+
+class Round(NamedTuple):
+    """The product and both floors, measured one after the other."""
+
+    loop: Pace
+    bare: Pace
+    product: Pace
+
+
+def pace_of(spent: Sequence[Spent], iterations: int) -> Pace:
+    """Of several measurements of so many iterations in all."""
+    wall_s, cpu_s = sum(s.wall_s for s in spent), sum(s.cpu_s for s in spent)
+    return Pace(iterations / wall_s, cpu_s * 1000 / iterations)
 
 
 async def one_round(stage: Stage, floor: Floors, concurrent: int, repeats: int) -> Round:
     """Both floors and the product with so many runs at a time."""
-    bare = await _floor(floor, floor.bare, concurrent, repeats)
-    product = await _floor(floor, floor.product, concurrent, repeats)
-    wall_s = cpu_s = 0.0
-    for _ in range(repeats):
-        await stage.hold()
-        run_ids = [await stage.create(ITERATIONS) for _ in range(concurrent)]
-        spent = await stage.drive(run_ids)
-        wall_s, cpu_s = wall_s + spent.wall_s, cpu_s + spent.cpu_s
-    total = concurrent * ITERATIONS * repeats
-    return Round(total / wall_s, bare, product, cpu_s * 1000 / total)
-
-
-async def _floor(floor: Floors, run: Run, concurrent: int, repeats: int) -> float:
-    wall_s = 0.0
+    bare, product, loop = [], [], []
     for _ in range(repeats):
         run_ids = [floor.new_run() for _ in range(concurrent)]
-        if run == floor.product:  # bound methods compare by what they are bound to
-            for run_id in run_ids:
-                await floor.begin(run_id)
-        watch = Stopwatch()
-        await together(run, run_ids, ITERATIONS)
-        wall_s += watch.read().wall_s
-    return concurrent * ITERATIONS * repeats / wall_s
+        bare.append(await _timed(floor.bare, run_ids))
+        for run_id in run_ids:
+            await floor.begin(run_id)
+        product.append(await _timed(floor.product, run_ids))
+        await stage.hold()
+        loop.append(await stage.drive([await stage.create(ITERATIONS) for _ in run_ids]))
+    total = concurrent * ITERATIONS * repeats
+    return Round(pace_of(loop, total), pace_of(bare, total), pace_of(product, total))
+
+
+async def _timed(run: Run, run_ids: list[str]) -> Spent:
+    watch = Stopwatch()
+    await together(run, run_ids, ITERATIONS)
+    return watch.read()
 
 
 def summary_of(rounds: list[Round]) -> Report:
     """Medians; ratios are medians of each round's own."""
     return {
-        "iterations_per_s": round(median(r.loop for r in rounds), 1),
-        "bare_floor": round(median(r.bare for r in rounds), 1),
-        "product_floor": round(median(r.product for r in rounds), 1),
-        "ratio_bare": round(median(r.loop / r.bare for r in rounds), 3),
-        "ratio_product": round(median(r.loop / r.product for r in rounds), 3),
-        "cpu_ms_per_iteration": round(median(r.cpu_ms for r in rounds), 3),
+        "iterations_per_s": round(median(r.loop.per_s for r in rounds), 1),
+        "bare_floor": round(median(r.bare.per_s for r in rounds), 1),
+        "product_floor": round(median(r.product.per_s for r in rounds), 1),
+        "ratio_bare": round(median(r.loop.per_s / r.bare.per_s for r in rounds), 3),
+        "ratio_product": round(median(r.loop.per_s / r.product.per_s for r in rounds), 3),
+        "cpu_ms": {
+            "iteration": round(median(r.loop.cpu_ms for r in rounds), 3),
+            "bare_floor": round(median(r.bare.cpu_ms for r in rounds), 3),
+            "product_floor": round(median(r.product.cpu_ms for r in rounds), 3),
+        },
     }
 
 

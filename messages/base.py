@@ -5,6 +5,9 @@ name and the schema version of what it is, never a class name, so code can be re
 bytes stay readable. Readers ignore unknown fields; new fields get defaults; old fields never
 change their type (golden files in ``tests/unit/messages`` guard all three).
 
+``gc=False``: all of them are trees that decoding or a pure function made, so no cycle can come into
+being, and the collector need not walk every journal in memory again and again.
+
 A request names the type of its reply, so that ``await bus.ask(Validate(...))`` is typed.
 """
 
@@ -25,7 +28,14 @@ class FrozenMeta(msgspec.StructMeta):
     """Tells type checkers what msgspec does anyway: frozen and keyword-only are inherited."""
 
 
-class Part(msgspec.Struct, metaclass=FrozenMeta, frozen=True, kw_only=True, omit_defaults=True):
+class Part(
+    msgspec.Struct,
+    metaclass=FrozenMeta,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    gc=False,
+):
     """A struct that travels only inside messages."""
 
 
@@ -35,6 +45,7 @@ class Message(
     frozen=True,
     kw_only=True,
     omit_defaults=True,
+    gc=False,
     tag_field="t",
     tag="message/1",
 ):

@@ -23,7 +23,8 @@ class Actor(ABC):
     """A member of its role's queue group.
 
     ``handle`` runs as a task with heartbeats. A role whose answers are pure overrides ``answer``
-    and sets ``is_inline``: it runs on the reader at once.
+    and sets ``is_inline``: it runs on the reader at once. One of whose answers only some are
+    overrides ``at_once``.
     """
 
     role: ClassVar[str]
@@ -49,6 +50,11 @@ class Actor(ABC):
         """The same for a pure role; must not block."""
         raise NotImplementedError(f"{self.role} does not answer {type(request).__name__} inline")
 
+    def at_once(self, request: Request[object]) -> Message | None:
+        """The answer where nothing has to be waited for; None: ``handle`` gives it."""
+        del request
+        return None
+
     def tools(self) -> tuple[str | None, ...]:
         """The tools to subscribe to; (None,) for a role that has none."""
         return (None,)
@@ -68,6 +74,7 @@ class Actor(ABC):
                         self.answer if self.is_inline else self.handle,
                         tool=tool,
                         is_inline=self.is_inline,
+                        at_once=self.at_once,
                         slots=self.slots,
                         pending=self.pending,
                     )

@@ -48,15 +48,10 @@ class Ids(Protocol):
 
 
 class MachineClock:
-    """The machine's clock."""
+    """The machine's clock; read some sixty times an iteration, so without a frame of its own."""
 
-    def now(self) -> float:
-        """See ``Clock``."""
-        return time.time()  # noqa: TID251 -- this is the place
-
-    def monotonic(self) -> float:
-        """See ``Clock``."""
-        return time.monotonic()  # noqa: TID251 -- this is the place
+    now = staticmethod(time.time)  # noqa: TID251 -- this is the place
+    monotonic = staticmethod(time.monotonic)  # noqa: TID251 -- this is the place
 
     async def sleep(self, seconds: float) -> None:
         """See ``Clock``."""

@@ -22,7 +22,9 @@ from runtime.bus import client
 from runtime.bus.bus import WireBus
 from runtime.bus.permissions import DAEMON, Credentials
 from runtime.bus.wire import Pace
+from runtime.calls import with_calls
 from runtime.clock import MachineClock, MachineIds, machine_chance
+from runtime.http.health import Health
 from runtime.ledger.sqlite import SqliteLedger
 from runtime.log import Line, log, set_up
 from runtime.policy.grants import Signer, load_signer
@@ -30,6 +32,7 @@ from runtime.settings import Settings
 from runtime.supervisor import ChildSpec, Supervisor, leave_at_once
 from treadle.assembly import Parts, Roles, assemble
 from treadle.broker import Broker, Joined, Own, open_broker
+from treadle.health import health_of
 from treadle.join import CONNECTION_FILE, write_connection, write_join
 from treadle.models import models_of
 from treadle.options import DaemonOptions, Loaded, load
@@ -66,8 +69,9 @@ async def run_daemon(options: DaemonOptions) -> int:
             await buses("gateway").prepare_streams(sorted(loaded.app.agents))
         if options.paused and ledger is not None:
             _ = await ledger.apply([Hold(hold=HoldRow(reason="started with --paused"))])
+        health = await _health(stack, options, loaded.settings, buses, ledger)
         roles = await _assembled(options, loaded, broker, buses, ledger)
-        await _serve(roles, broker, loaded.settings, data_dir)
+        await _serve(roles, broker, loaded.settings, data_dir, health)
     log(Line.STOPPED)
     return 0
 
@@ -81,6 +85,22 @@ async def _ledger(
     ledger = await SqliteLedger.open(data_dir / LEDGER_FILE, MachineClock().now)
     _ = stack.push_async_callback(ledger.close)
     return ledger
+
+
+async def _health(
+    stack: AsyncExitStack,
+    options: DaemonOptions,
+    settings: Settings,
+    buses: Callable[[str], WireBus],
+    ledger: SqliteLedger | None,
+) -> Health | None:
+    """The HTTP door, listening; None where nobody asked for one."""
+    listen = settings.http.listen
+    if not listen:
+        return None
+    health = health_of(listen, options.roles, buses, ledger, MachineClock())
+    _ = await stack.enter_async_context(health.listening())
+    return health
 
 
 async def _buses(
@@ -124,7 +144,10 @@ async def _assembled(
     ledger: SqliteLedger | None,
 ) -> Roles:
     app = loaded.app
-    agents, models = await anyio.to_thread.run_sync(models_of, app, loaded.settings, options.model)
+    is_asking = "planner" in options.roles
+    find = partial(models_of, app, loaded.settings, options.model, is_asking=is_asking)
+    agents, models = await anyio.to_thread.run_sync(find)
+    app, agents, models = await anyio.to_thread.run_sync(with_calls, app, agents, models)
     signer = await _signer(options, broker)
     ids = MachineIds()
     parts = Parts(
@@ -154,7 +177,9 @@ async def _signer(options: DaemonOptions, broker: Broker) -> Signer | None:
 
 
 # ------------------------------------------------------------------ while it runs
-async def _serve(roles: Roles, broker: Broker, settings: Settings, data_dir: Path) -> None:
+async def _serve(
+    roles: Roles, broker: Broker, settings: Settings, data_dir: Path, health: Health | None
+) -> None:
     def leave(signum: int) -> None:
         broker.kill()
         leave_at_once(signum)
@@ -166,8 +191,9 @@ async def _serve(roles: Roles, broker: Broker, settings: Settings, data_dir: Pat
         leave=leave,
     )
     specs = [*roles.specs, *([_server_spec(broker)] if isinstance(broker, Own) else [])]
+    specs += [health.spec] if health is not None else []
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_announce, roles, broker, data_dir)
+        tasks.start_soon(_announce, roles, broker, data_dir, health)
         try:
             _ = await supervisor.run(specs)
         finally:
@@ -188,7 +214,7 @@ def _server_spec(broker: Own) -> ChildSpec:
     return ChildSpec(name="nats-server", run=run)
 
 
-async def _announce(roles: Roles, broker: Broker, data_dir: Path) -> None:
+async def _announce(roles: Roles, broker: Broker, data_dir: Path, health: Health | None) -> None:
     """Say where we are once every role here can be asked."""
     if not isinstance(broker, Joined):
         signer = await anyio.to_thread.run_sync(load_signer, data_dir)
@@ -199,9 +225,14 @@ async def _announce(roles: Roles, broker: Broker, data_dir: Path) -> None:
         await roles.ready()
     if limit.cancelled_caught:
         raise ServerError(f"not every role was ready within {READY_S:g} s")
+    http = health.url if health is not None else None
+    if health is not None:
+        health.is_up()
     where = ""
     if not isinstance(broker, Joined):
-        write = partial(write_connection, http=None, started_at=MachineClock().now())
+        write = partial(write_connection, http=http, started_at=MachineClock().now())
         where = f" {await anyio.to_thread.run_sync(write, data_dir, broker.url, broker.users)}"
     log(Line.READY, url=broker.url)
+    if http is not None:
+        where += f" {http}"
     print(f"ready {broker.url}{where}", file=sys.stderr, flush=True)  # noqa: T201 - for people

@@ -21,7 +21,12 @@ _OURS: Final = "claude-"
 
 
 def models_of(
-    app: App, settings: Settings, model: str | None, *, script: object = None
+    app: App,
+    settings: Settings,
+    model: str | None,
+    *,
+    script: object = None,
+    is_asking: bool = True,
 ) -> tuple[Mapping[str, AgentSpec], Mapping[str, Model]]:
     """The agents as they run here, and the model of each.
 
@@ -30,38 +35,29 @@ def models_of(
         settings: models, their keys and prices.
         model: instead of the agents' own; ``scripted`` plays the app's script.
         script: instead of the app's.
+        is_asking: False: this process has no planner, so no model is built and no key is needed.
 
     Raises:
-        ConfigError: a model that cannot be had, a key that is not set, or no script to play.
+        ConfigError: a model that cannot be had, a key that is not set, a price that is incomplete,
+            or no script to play.
     """
-    agents = agents_of(app, settings, model)
+    agents = {
+        name: _priced(spec, settings, model or spec.model) for name, spec in app.specs.items()
+    }
+    if not is_asking:
+        return agents, {}
     played = script if script is not None else app.script
     wanted = {spec.model for spec in agents.values()}
     built = {name: _model(name, settings.models.get(name), played) for name in sorted(wanted)}
     return agents, {name: built[spec.model] for name, spec in agents.items()}
 
 
-def agents_of(app: App, settings: Settings, model: str | None) -> Mapping[str, AgentSpec]:
-    """The agents as they run here, with model and price; what a process without planner needs.
-
-    Args:
-        app: what the user declared.
-        settings: models and their prices.
-        model: instead of the agents' own.
-
-    Raises:
-        ConfigError: a configured price is incomplete.
-    """
-    agents: dict[str, AgentSpec] = {}
-    for name, spec in app.specs.items():
-        wanted = model or spec.model
-        price = price_of(wanted, settings.models.get(wanted))
-        agents[name] = replace(spec, model=wanted, price=price)
-        if price is None and spec.limits.max_cost_microusd is not None:
-            log(
-                Line.CONFIG_WARNING, Level.WARNING, agent=name, model=wanted, hint=_no_price(wanted)
-            )
-    return agents
+def _priced(spec: AgentSpec, settings: Settings, name: str) -> AgentSpec:
+    price = price_of(name, settings.models.get(name))
+    if price is None and spec.limits.max_cost_microusd is not None:
+        hint = _no_price(name)
+        log(Line.CONFIG_WARNING, Level.WARNING, agent=spec.name, model=name, hint=hint)
+    return replace(spec, model=name, price=price)
 
 
 def _no_price(name: str) -> str:

@@ -10,6 +10,7 @@ from messages.errors import ConfigError, DeclarationError
 from messages.subjects import ROLES
 from runtime import config
 from runtime.agent import App
+from runtime.http.server import address_of
 from runtime.log import Level, Line, log
 from runtime.settings import Policy, Settings
 from treadle.cli import loading
@@ -29,6 +30,7 @@ class DaemonOptions:
         roles: What this process serves, in the order of ``ROLES``.
         tools: The tools that its executors serve; None: all.
         join: The join file of the daemon it serves for; None: it is the daemon itself.
+        http: HOST:PORT of the HTTP door, on loopback; None: as configured.
         paused: Start with a hold on everything.
     """
 
@@ -40,6 +42,7 @@ class DaemonOptions:
     roles: tuple[str, ...] = ROLES
     tools: tuple[str, ...] | None = None
     join: Path | None = None
+    http: str | None = None
     paused: bool = False
 
     @property
@@ -66,6 +69,7 @@ def options_of(  # noqa: PLR0913 -- one argument per option of the command
     roles: str | None,
     tools: str | None,
     join: Path | None,
+    http: str | None,
     paused: bool,
 ) -> DaemonOptions:
     """The options of ``up``, checked together.
@@ -80,6 +84,8 @@ def options_of(  # noqa: PLR0913 -- one argument per option of the command
         raise ConfigError("--tools", "is for executors, and --roles names none")
     if paused and "checkpointer" not in served:
         raise ConfigError("--paused", "needs the checkpointer, which --roles does not name")
+    if http is not None:
+        _ = address_of(http, "--http")
     return DaemonOptions(
         app=app,
         model=model,
@@ -89,6 +95,7 @@ def options_of(  # noqa: PLR0913 -- one argument per option of the command
         roles=served,
         tools=named_tools,
         join=join,
+        http=http,
         paused=paused,
     )
 
@@ -117,7 +124,11 @@ def load(options: DaemonOptions) -> Loaded:
     here = Path.cwd()
     files = config.settings_files(user=options.config, here=here, app_dir=folder)
     policies = config.settings_files(user=None, here=here, app_dir=folder, name=config.POLICY_FILE)
-    return Loaded(app, config.load(files).settings, config.load_policy(policies))
+    flags = [config.Flag("--http", "http.listen", options.http)]
+    loaded = config.load(files, flags=flags)
+    if listen := loaded.settings.http.listen:
+        _ = address_of(listen, loaded.place("http.listen"))
+    return Loaded(app, loaded.settings, config.load_policy(policies))
 
 
 def shared_names() -> dict[str, list[str]]:

@@ -17,7 +17,7 @@ from messages.subjects import ApiAddress, TaskAddress
 from messages.task import Task
 from runtime.bus.port import Bus
 from runtime.intake import Admitted, admit, check_value, continued_run_id
-from runtime.views import approval_row, question_of
+from runtime.views import approval_detail, question_of
 from runtime.views.reading import Reader
 from runtime.views.values import View, iso
 
@@ -83,7 +83,7 @@ class People:
             row = await reader.approval(body.approval_id)
             raise Conflict(_why_not(row, answer.why, body), why=answer.why)
         await self._runs.nudge(sender.tenant, answer.approval.run_id)
-        return {"v": 1, "approval": approval_row(answer.approval)}
+        return {"v": 1, "approval": approval_detail(answer.approval)}
 
     async def _answer(self, sender: ApiAddress, body: api.Answer, question_id: str) -> View:
         answer = await self._bus.ask(

@@ -119,13 +119,13 @@ class Orchestrator:
                     self._start(tasks, key)
 
     async def _follow_signals(self) -> None:
-        """A cancel reaches a live owner at once and cuts its model call short."""
+        """A cancel reaches a live owner at once and cuts short what it waits for."""
         async with self._bus.subscribe(f"{subjects.ROOT}.signals.*.*") as deliveries:
             async for delivery in deliveries:
                 key = _run_of(delivery)
                 hand = self._driving.get(key) if key is not None else None
                 if hand is not None and delivery.data == b"cancel":
-                    hand.thinking.fire()
+                    hand.interrupt.fire()
 
     async def _sweep_forever(self, tasks: TaskGroup) -> None:
         while True:

@@ -6,8 +6,6 @@ what that says, one function per directive, and writes down what came of it.
 
 from typing import assert_never
 
-from msgspec.structs import replace
-
 from actors.orchestrator import checks, execute, people, reconcile, thinking
 from actors.orchestrator.hand import Hand
 from actors.orchestrator.pen import Reloaded
@@ -45,6 +43,9 @@ class Drive:
 
     async def step(self) -> bool:
         """Perform one directive. False: the drive is over."""
+        if self.hand.interrupt.is_heard:
+            self.hand.interrupt.is_heard = False
+            await self.hand.pen.read_signals()
         self._fold_signals()
         if self._is_poison():
             return await self.hand.finish(
@@ -55,7 +56,7 @@ class Drive:
                 )
             )
         hand = self.hand
-        moment = replace(hand.pen.moment(), grant_margin_s=hand.times.skew_s)
+        moment = hand.pen.moment(hand.times.skew_s)
         return await self.perform(next_directive(hand.pen.state, hand.agent, moment))
 
     async def perform(self, directive: d.Directive) -> bool:  # noqa: C901, PLR0912 - one flat match over a closed union
@@ -112,7 +113,8 @@ class Drive:
             self.hand.pen.name([signal])
 
     def _is_poison(self) -> bool:
+        if self._deaths < self.hand.times.poison_deaths:
+            return False
         turn = self.hand.pen.state.turn
         is_open = turn is not None and any(c.phase in OPEN_PHASES for c in turn.calls)
-        is_ended = self.hand.pen.state.status.is_terminal
-        return self._deaths >= self.hand.times.poison_deaths and not is_open and not is_ended
+        return not is_open and not self.hand.pen.state.status.is_terminal

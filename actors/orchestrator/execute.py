@@ -5,6 +5,9 @@ in the executor, then Settle, then Observed. Whatever breaks it leaves the call 
 intended call is reconciled before anything else happens in the run (DESIGN.md section 6).
 """
 
+from collections.abc import Callable, Coroutine
+from typing import Any
+
 import anyio
 from msgspec.structs import replace
 
@@ -48,21 +51,37 @@ async def execute(hand: Hand, directive: d.Execute) -> bool:
         return True
     ordinals = [o for o in directive.ordinals if hand.call(o).phase in {"allowed", "intended"}]
     outcomes: dict[int, execution.Outcome | None] = {}
-    limiter = anyio.CapacityLimiter(MAX_PARALLEL)
 
     async def one(ordinal: int) -> None:
-        async with limiter:
-            call = hand.call(ordinal)
-            end = hand.pen.now() + hand.times.skew_s
-            if call.grant_expires_at > end:  # else it is authorised anew, or voided
-                outcomes[ordinal] = await ask_executor(hand, call)
+        call = hand.call(ordinal)
+        is_open = call.grant_expires_at > hand.pen.now() + hand.times.skew_s
+        if not is_open or hand.interrupt.is_heard:  # authorised anew, or voided
+            return
+        # a read is cut at a cancel; a write that may have started has its time to settle
+        with hand.interrupt.cutting(grace_s=hand.times.grace_s if call.phase == "intended" else 0):
+            outcomes[ordinal] = await ask_executor(hand, call)
 
-    async with anyio.create_task_group() as tasks:
-        for ordinal in ordinals:
-            tasks.start_soon(one, ordinal)
+    await _side_by_side(one, ordinals)
     for ordinal in sorted(outcomes):
         observe(hand, ordinal, await _light(hand, outcomes[ordinal], len(outcomes)))
     return True
+
+
+async def _side_by_side(
+    one: Callable[[int], Coroutine[Any, Any, None]], ordinals: list[int]
+) -> None:
+    if len(ordinals) == 1:  # by far the most frequent, and no task is made for it
+        await one(ordinals[0])
+        return
+    limiter = anyio.CapacityLimiter(MAX_PARALLEL)
+
+    async def limited(ordinal: int) -> None:
+        async with limiter:
+            await one(ordinal)
+
+    async with anyio.create_task_group() as tasks:
+        for ordinal in ordinals:
+            tasks.start_soon(limited, ordinal)
 
 
 async def _light(

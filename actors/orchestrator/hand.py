@@ -26,7 +26,7 @@ class Hand:
 
     Attributes:
         pen: Holds the folded state and what is not durable yet.
-        thinking: Lets a signal cut a model call short.
+        interrupt: Lets a cancel cut short a model call or tool calls.
         is_draining: The process stops: let go at the next directive.
         grants: Of this drive, by id; one from an earlier drive is asked for again.
     """
@@ -39,7 +39,7 @@ class Hand:
     ids: Ids
     times: Runtime
     process: str
-    thinking: Interrupt = field(default_factory=Interrupt)
+    interrupt: Interrupt = field(default_factory=Interrupt)
     is_draining: bool = False
     grants: dict[str, Grant] = field(default_factory=dict)
 

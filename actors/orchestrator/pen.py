@@ -39,7 +39,7 @@ from runtime.loop.summary import summarise
 
 _APPEND_TRIES = 8
 _TAIL = 3
-"""A step writes at most this many entries, so a planner that served the last one need not load."""
+"""More entries than this a planner loads rather than being sent."""
 
 
 class Lost(Exception):
@@ -90,9 +90,9 @@ class Pen:
         """The ledger's clock, as far as this process can know it."""
         return self._ledger_now + (self._clock.monotonic() - self._read_at)
 
-    def moment(self) -> Moment:
+    def moment(self, grant_margin_s: float = 0.0) -> Moment:
         """What is pending from outside, for the next decision."""
-        pending = [s for s in self.signals if s.id not in self._named]
+        pending = self.pending()
         control = [s for s in pending if s.kind in {"pause", "resume"}]
         last = control[-1] if control else None
         return Moment(
@@ -104,10 +104,13 @@ class Pen:
             is_held=self.is_held,
             is_signalled=bool(self.signals),
             take_id=self.take_id,
+            grant_margin_s=grant_margin_s,
         )
 
     def pending(self) -> tuple[Signal, ...]:
         """Signals that no event has dealt with yet."""
+        if not self.signals:
+            return ()
         return tuple(s for s in self.signals if s.id not in self._named)
 
     def name(self, signals: Iterable[Signal]) -> None:
@@ -136,11 +139,11 @@ class Pen:
 
     @property
     def tail(self) -> tuple[Entry, ...]:
-        """The newest entries, for actors that cache the journal."""
+        """The newest entries that no planner has been sent yet, for its cache of the journal."""
         return tuple(self._tail)
 
     def forget_tail(self) -> None:
-        """The newest entries are too large to travel with a request; who needs them loads them."""
+        """The newest entries were sent, or are too large to travel; who misses one loads it."""
         self._tail.clear()
 
     def take_written(self) -> list[Entry]:

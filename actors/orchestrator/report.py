@@ -9,7 +9,7 @@ from messages.ledger import Entry
 from messages.state import LoopState
 from runtime.bus.port import Bus
 from runtime.log import Level, Line, log
-from runtime.views.events import event_line
+from runtime.views.events import entry_lines
 
 _ENCODE = msgspec.json.Encoder().encode
 
@@ -25,25 +25,27 @@ class Reporter:
         """Live progress of what was just committed."""
         try:
             for entry in entries:
-                for event in entry.events:
-                    line = event_line(entry, event)
-                    subject = subjects.event(state.tenant, state.run_id, str(line["kind"]))
-                    await self._bus.publish(subject, _ENCODE(line))
-                    await self._feed(state, event, line)
+                for event, line in zip(entry.events, entry_lines(entry), strict=True):
+                    data = _ENCODE(line)
+                    subject = subjects.event(state.tenant, state.run_id, line["kind"])
+                    await self._bus.publish(subject, data)
+                    feed = _feed_of(state, event)
+                    if feed is not None:
+                        await self._bus.publish(feed, data)
         except (BusError, WireError) as error:
             log(Line.EVENTS_LOST, Level.WARNING, code=error.code)
 
-    async def _feed(self, state: LoopState, event: e.AnyEvent, line: dict[str, object]) -> None:
-        tenant = state.tenant
-        match event:
-            case e.ApprovalRequested():
-                subject = subjects.approval(tenant, event.approval_id, "requested")
-            case e.ApprovalResolved() | e.ApprovalExpired():
-                subject = subjects.approval(tenant, event.approval_id, "resolved")
-            case e.HumanAsked():
-                subject = subjects.question(tenant, state.run_id, "asked")
-            case e.HumanAnswered():
-                subject = subjects.question(tenant, state.run_id, "answered")
-            case _:
-                return
-        await self._bus.publish(subject, _ENCODE(line))
+
+def _feed_of(state: LoopState, event: e.AnyEvent) -> str | None:
+    """Where people hear of it besides, if it concerns them."""
+    match event:
+        case e.ApprovalRequested():
+            return subjects.approval(state.tenant, event.approval_id, "requested")
+        case e.ApprovalResolved() | e.ApprovalExpired():
+            return subjects.approval(state.tenant, event.approval_id, "resolved")
+        case e.HumanAsked():
+            return subjects.question(state.tenant, state.run_id, "asked")
+        case e.HumanAnswered():
+            return subjects.question(state.tenant, state.run_id, "answered")
+        case _:
+            return None

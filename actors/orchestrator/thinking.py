@@ -35,6 +35,7 @@ async def decide(hand: Hand, directive: d.Decide) -> bool:
             pass
         case Decision():
             pen.may_use_reservation = False
+            pen.forget_tail()
             pen.add(answer.decided)
         case NeedsReservation():
             pen.may_use_reservation = True  # the model was not asked
@@ -66,7 +67,7 @@ async def _ask(hand: Hand) -> Decision | NeedsReservation | ModelFailed | None:
     answer: Decision | NeedsReservation | ModelFailed | None = None
     pen.may_use_reservation = False
     try:
-        with hand.thinking:
+        with hand.interrupt.cutting():
             answer = await hand.asking.bus.ask(request, deadline_s=_DECIDE_S)
     except TooLarge:
         pen.may_use_reservation = True  # nothing was sent

@@ -1,5 +1,7 @@
 """Everything that can stand in a journal. ``AnyEvent`` is the closed union to match over."""
 
+from functools import cache
+
 from messages.events.effect import (
     Authorised,
     Intended,
@@ -113,6 +115,7 @@ def kind_of(event: AnyEvent) -> str:
     return event_kind(type(event))
 
 
+@cache
 def event_kind(cls: type[AnyEvent]) -> str:
     """The public name of an event class."""
     tag = cls.__struct_config__.tag

@@ -17,6 +17,7 @@ from runtime.bus.desk import Desk
 from runtime.bus.directory import Directory, Identity
 from runtime.bus.jetstream import JetStream
 from runtime.bus.port import (
+    AtOnce,
     Delivery,
     InlineHandler,
     Serving,
@@ -60,19 +61,27 @@ class WireBus:
         return await self._asker.ask(request, deadline_s=deadline_s, silence_s=silence_s)
 
     @asynccontextmanager
-    async def serve(
+    async def serve(  # noqa: PLR0913 -- how a role is served, each by name
         self,
         role: str,
         handler: TaskHandler | InlineHandler,
         *,
         tool: str | None = None,
         is_inline: bool = False,
+        at_once: AtOnce | None = None,
         slots: int = 64,
         pending: int = 1024,
     ) -> AsyncGenerator[Serving]:
         """See ``port.Bus``."""
         service = Service(
-            self._desk, role, tool, handler, is_inline=is_inline, slots=slots, pending=pending
+            self._desk,
+            role,
+            tool,
+            handler,
+            is_inline=is_inline,
+            at_once=at_once,
+            slots=slots,
+            pending=pending,
         )
         async with service.serving(), self._directory.listed(service):
             yield service
@@ -81,6 +90,16 @@ class WireBus:
     def open_asks(self) -> int:
         """Asks and requests that wait for a reply now."""
         return self._asker.open_asks
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """The roles that are served over this connection now."""
+        return self._directory.roles
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a server at the other end now."""
+        return self.wire.is_connected
 
     async def publish(
         self,

@@ -53,21 +53,33 @@ class Directory:
         self._started = datetime.fromtimestamp(clock.now(), UTC).isoformat().replace("+00:00", "Z")
         self._services: list[Listed] = []
         self._subscription: Subscription | None = None
+        self._changing = anyio.Lock()
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """What is served now."""
+        return frozenset(service.role for service in self._services)
 
     @asynccontextmanager
     async def listed(self, service: Listed) -> AsyncGenerator[None]:
         """List a service while entered."""
         self._services.append(service)
-        if self._subscription is None:
-            self._subscription = await self._wire.subscribe(SUBJECTS, self._on_question)
         try:
+            async with self._changing:  # two that come at once would both subscribe
+                if self._subscription is None:
+                    self._subscription = await self._wire.subscribe(SUBJECTS, self._on_question)
             yield
         finally:
             self._services.remove(service)
-            if not self._services and self._subscription:
+            with anyio.move_on_after(_CLOSE_S, shield=True):
+                await self._leave()
+
+    async def _leave(self) -> None:
+        """The last one to go ends the subscription."""
+        async with self._changing:
+            if not self._services and self._subscription is not None:
                 subscription, self._subscription = self._subscription, None
-                with anyio.move_on_after(_CLOSE_S, shield=True):
-                    await subscription.close()
+                await subscription.close()
 
     async def _on_question(self, delivery: Delivery) -> None:
         _, verb, *wanted = delivery.subject.split(".")

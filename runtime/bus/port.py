@@ -19,7 +19,7 @@ MAX_TRIES = 3
 """A task that was delivered more often than this has crashed whoever took it: a dead letter."""
 
 
-class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+class Delivery(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One plain message as it arrived."""
 
     subject: str
@@ -112,6 +112,8 @@ class Serving(Protocol):
 
 InlineHandler = Callable[[Request[object]], Message]
 """For pure roles: runs on the reader at once, must not block."""
+AtOnce = Callable[[Request[object]], Message | None]
+"""Answers on the reader what needs no waiting; None: the task handler does it."""
 TaskHandler = Callable[[Request[object], Work], Awaitable[Message]]
 """Runs as a task behind a semaphore, with heartbeats; cancelled when the asker gives up."""
 
@@ -144,13 +146,14 @@ class Bus(Protocol):
         """
         ...
 
-    def serve(
+    def serve(  # noqa: PLR0913 -- how a role is served, each by name
         self,
         role: str,
         handler: TaskHandler | InlineHandler,
         *,
         tool: str | None = None,
         is_inline: bool = False,
+        at_once: AtOnce | None = None,
         slots: int = 64,
         pending: int = 1024,
     ) -> AbstractAsyncContextManager[Serving]:
@@ -164,6 +167,7 @@ class Bus(Protocol):
             handler: turns a request into a reply; a TreadleError it raises travels as a Failure.
             tool: for executors: one subject set per tool.
             is_inline: the handler is synchronous and pure.
+            at_once: tried first where the handler is a task's.
             slots: how many run at once.
             pending: how many may wait; beyond, the asker gets Busy at once.
         """

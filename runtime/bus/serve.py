@@ -1,7 +1,7 @@
 """The serving side: requests become jobs, and every job ends with one reply.
 
-Inline handlers answer on the reader itself: no task, no queue. The others wait in a bounded queue
-for a slot; beyond it the asker hears Busy at once.
+What can be answered without waiting is answered on the reader itself: no task, no queue. The others
+wait in a bounded queue for a slot; beyond it the asker hears Busy at once.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from messages.errors import BusError, Busy, NotAllowed, TreadleError, WireError
 from runtime.bus.desk import Desk
 from runtime.bus.failures import STOPPED, to_failure
 from runtime.bus.job import Job
-from runtime.bus.port import Delivery, InlineHandler, TaskHandler
+from runtime.bus.port import AtOnce, Delivery, InlineHandler, TaskHandler
 from runtime.log import Level, Line, describe, log
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Service:
         handler: TaskHandler | InlineHandler,
         *,
         is_inline: bool,
+        at_once: AtOnce | None = None,
         slots: int,
         pending: int,
     ) -> None:
@@ -63,8 +64,7 @@ class Service:
         self.running = 0
         self.busy_s = 0.0
         self._desk = desk
-        self._is_inline = is_inline
-        self._inline = cast("InlineHandler", handler)
+        self._at_once = cast("InlineHandler", handler) if is_inline else at_once
         self._handler = cast("TaskHandler", handler)
         self._slots = slots
         self._most = slots + pending
@@ -146,8 +146,9 @@ class Service:
             log(Line.BAD_MESSAGE, Level.WARNING, subject=delivery.subject, code=error.code)
             await self._desk.tell(delivery.reply, to_failure(error))
             return
-        if self._is_inline:
-            await self._desk.tell(delivery.reply, self._answer_inline(request))
+        reply = self._answer_at_once(request) if self._at_once is not None else None
+        if reply is not None:
+            await self._desk.tell(delivery.reply, reply)
             self.busy_s += self._desk.clock.monotonic() - now
         elif delivery.reply in self._jobs or self._desk.was_cancelled(delivery.reply):
             log(Line.LATE_MESSAGE_DROPPED, Level.DEBUG, subject=delivery.subject)
@@ -175,12 +176,14 @@ class Service:
             raise NotAllowed(f"a {type(request).__name__} was sent to {delivery.subject}")
         return request
 
-    def _answer_inline(self, request: Request[object]) -> Message:
-        self.served += 1
+    def _answer_at_once(self, request: Request[object]) -> Message | None:
         try:
-            return self._inline(request)
+            reply = self._at_once(request) if self._at_once is not None else None
         except Exception as error:  # noqa: BLE001 -- the asker must hear of whatever went wrong
-            return self._failure(request, error)
+            reply = self._failure(request, error)
+        if reply is not None:
+            self.served += 1
+        return reply
 
     def _accept(self, job: Job) -> None:
         self._desk.accept(job)
@@ -196,17 +199,25 @@ class Service:
         """One slot; made when it is first needed, kept for as long as the service."""
         try:
             while self._is_open:
-                if not self._queue:
-                    await self._rest()
-                    continue
-                job = self._queue.popleft()
-                if not job.is_ended:
-                    await self._run(job)
-                if self._is_open or job.is_ended:
-                    self._end(job)
+                with anyio.CancelScope() as scope:
+                    await self._work_within(scope)
         finally:
             self._workers -= 1
             self._something_ended.set()
+
+    async def _work_within(self, scope: anyio.CancelScope) -> None:
+        """One job after the other, until one of them is cancelled: the next gets a fresh scope."""
+        while self._is_open and not scope.cancel_called:
+            if not self._queue:
+                await self._rest()
+                continue
+            job = self._queue.popleft()
+            try:
+                if not job.is_ended:
+                    await self._run(job, scope)
+            finally:
+                if self._is_open or job.is_ended:
+                    self._end(job)
 
     async def _rest(self) -> None:
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -222,12 +233,12 @@ class Service:
         if not woken.done():
             woken.set_result(None)
 
-    async def _run(self, job: Job) -> None:
+    async def _run(self, job: Job, scope: anyio.CancelScope) -> None:
         started = self._desk.clock.monotonic()
         self.running += 1
+        job.scope = scope
         try:
-            with anyio.CancelScope() as job.scope:
-                await self._answer(job)
+            await self._answer(job)
         finally:
             self.running -= 1
             self.busy_s += self._desk.clock.monotonic() - started

@@ -127,7 +127,7 @@ def _cancel(state: LoopState, now: Moment, open_calls: tuple[CallState, ...]) ->
     turn = state.turn
     unfinished = [call for call in turn.calls if call.phase != "observed"] if turn else []
     if turn is not None and unfinished:
-        problem = Problem(code="CANCELLED", message="The run was cancelled before this ran.")
+        problem = Problem(code="CANCELLED", message="The run was cancelled before this had ended.")
         return Record(
             events=tuple(
                 e.Observed(step=turn.step, ordinal=c.ordinal, kind="cancelled", problem=problem)

@@ -68,13 +68,14 @@ def sighting(state: LoopState, call: CallState) -> Sighting | None:
     result = call.result
     if call.action is None or result is None or result.kind not in {"ok", "error"}:
         return None
-    pairs = [p for p in state.seen.recent if p.startswith(fingerprint(call))]
+    action = fingerprint(call)
+    pairs = [p for p in state.seen.recent if p.startswith(action)]
     if not pairs:
         return None
     return Sighting(
         ordinal=call.ordinal,
         tool=call.tool,
-        action=fingerprint(call),
+        action=action,
         times=state.seen.pairs.get(pairs[-1], 0),
     )
 

@@ -5,6 +5,7 @@ over (its next step is reserved): one tool_result per tool_use, in order, as quo
 provenance. Nothing in that data is ever an instruction; it is marked as data and never read back.
 """
 
+import re
 from typing import Any
 
 import msgspec
@@ -37,6 +38,12 @@ _FINAL_TEXT = (
 )
 _DONE = "\n\nDone: "
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+_RAN = frozenset({"ok", "error"})
+"""Results of calls that were executed; the model is told of every other that it was not."""
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
+"""A tool name as the provider takes it."""
+UNNAMEABLE = "tool_with_an_illegal_name"
+"""Stands in for a name that the provider would not take back; the result says the real one."""
 
 
 class Conversation(Part, kw_only=True):
@@ -112,10 +119,13 @@ def _may_be_sent(block: Block) -> bool:
 
 
 def _legal(block: Block) -> Sent:
-    """Arguments that are no object, as of a cut call, become one: the provider takes no other."""
-    if block.get("type") != "tool_use" or isinstance(block.get("input"), dict):
+    """A call as the provider takes it back: named by its pattern, its arguments an object."""
+    if block.get("type") != "tool_use":
         return block
-    return {**block, "input": {"raw": block.get("input")}}
+    name, given = block.get("name"), block.get("input")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        block = {**block, "name": UNNAMEABLE}
+    return block if isinstance(given, dict) else {**block, "input": {"raw": given}}
 
 
 def _said(conversation: Conversation, role: str, blocks: list[Sent]) -> Conversation:
@@ -171,7 +181,7 @@ def _result(tool_use_id: str, result: CallResult, evidence: Evidence | None) -> 
     if result.problem is not None:
         shown = {**shown, **_problem(result.problem)}
     if result.kind != "ok":
-        shown["outcome"] = result.kind
+        shown["outcome"] = result.kind if result.kind in _RAN else f"{result.kind}, not executed"
     if result.warning:
         shown["warning"] = result.warning
     block: Sent = {

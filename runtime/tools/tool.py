@@ -66,6 +66,7 @@ class Tool(Generic[P, R]):
         self.rule_hook: Callable[..., Ruling] | None = None
         self.precondition_hook: Function | None = None
         self.lookup_hook: Function | None = None
+        self._spec: ToolSpec | None = None
         _check_result(self.signature.returns, self.what)
         _check_key(self)
         self.__doc__ = function.__doc__
@@ -139,6 +140,7 @@ class Tool(Generic[P, R]):
         if existing is not None:
             message = f"{what}: there is one already, {existing.__name__!r}; keep one of them"
             raise DeclarationError(message)
+        self._spec = None
         signature = read_signature(hook, what, given)
         check_same_parameters(signature, self.signature, what, example)
         return signature
@@ -161,7 +163,12 @@ class Tool(Generic[P, R]):
             raise ValueError(message) from error
 
     def spec(self) -> ToolSpec:
-        """The tool as data."""
+        """The tool as data; made once, and again after a hook was added."""
+        if self._spec is None:
+            self._spec = self._described()
+        return self._spec
+
+    def _described(self) -> ToolSpec:
         options = self.options
         return ToolSpec(
             name=self.name,

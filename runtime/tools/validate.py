@@ -59,6 +59,6 @@ def _tool(agent: Agent[Any], name: str) -> Tool[..., Any] | Problem:
     meant = f"did you mean {near[0]}? " if near else ""
     return Problem(
         code="UNKNOWN_TOOL",
-        message=f"there is no tool {name[:80]!r}",
+        message=f"no such tool: {name[:80]!r}",
         hint=f"{meant}the tools are: {', '.join(tools) or 'none'}",
     )

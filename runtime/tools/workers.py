@@ -49,13 +49,14 @@ class Workers:
             **kwargs: For the function.
         """
         call = _Call(partial(function, *args, **kwargs), inspect.iscoroutinefunction(function))
-        with anyio.move_on_after(timeout_s) as scope:
-            # A task of its own, so that a function that cancels itself does not cancel us.
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._perform, call)
+        # A task of its own, so that a function that cancels itself does not cancel us.
+        async with anyio.create_task_group() as group:
+            group.cancel_scope.deadline = anyio.current_time() + timeout_s
+            group.start_soon(self._perform, call)
         if call.ended is not None:
             return call.ended
-        return Late(has_started=call.has_started) if scope.cancelled_caught else Vanished()
+        is_late = group.cancel_scope.cancelled_caught
+        return Late(has_started=call.has_started) if is_late else Vanished()
 
     async def _perform(self, call: "_Call") -> None:
         if not call.is_async:

@@ -51,20 +51,26 @@ _TEXT_CHARS = 500
 
 def event_line(entry: Entry, event: AnyEvent) -> View:
     """One event as a line: ``{v, run_id, version, at, kind, step, …}``."""
-    return {
-        "v": 1,
-        "run_id": entry.run_id,
-        "version": entry.version,
-        "at": iso(entry.at),
-        "kind": kind_of(event),
-        "step": _step(event),
-        **_fields(event),
-    }
+    return _line(_head(entry), event)
+
+
+def entry_lines(entry: Entry) -> list[View]:
+    """Every event of an entry, in order."""
+    head = _head(entry)
+    return [_line(head, event) for event in entry.events]
 
 
 def event_lines(entries: Iterable[Entry]) -> list[View]:
     """Every event of the entries, in order."""
-    return [event_line(entry, event) for entry in entries for event in entry.events]
+    return [line for entry in entries for line in entry_lines(entry)]
+
+
+def _head(entry: Entry) -> View:
+    return {"v": 1, "run_id": entry.run_id, "version": entry.version, "at": iso(entry.at)}
+
+
+def _line(head: View, event: AnyEvent) -> View:
+    return {**head, "kind": kind_of(event), "step": _step(event), **_fields(event)}
 
 
 def _step(event: AnyEvent) -> int | None:

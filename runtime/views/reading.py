@@ -97,7 +97,20 @@ class Reader:
             raise UsageError("a version is 0 or more")
         read = await self.history(body.run_id, upto=body.at)
         now = read.now if body.at is None else None
-        return show_run(read.fold(), read.row, at=body.at, now=now)
+        view = show_run(read.fold(), read.row, at=body.at, now=now)
+        return view if body.at is not None else await self._with_decisions(view)
+
+    async def _with_decisions(self, view: View) -> View:
+        """What people have decided already, even if the run has not been told yet."""
+        waiting: list[View] = view["approvals"]
+        if not waiting:
+            return view
+        ids = tuple(item["id"] for item in waiting)
+        rows = (await self._ask(ListApprovals(tenant=self._tenant, ids=ids))).rows
+        states = {row.id: row.state for row in rows}
+        shown = [{**item, "state": states.get(item["id"], "pending")} for item in waiting]
+        pending = [item for item in shown if item["state"] == "pending"]
+        return {**view, "approvals": shown, "approval": (pending or shown)[0]}
 
     async def trace(self, body: Trace) -> View:
         """Verb trace."""

@@ -98,9 +98,10 @@ class _Wait:
 
 @dataclass(kw_only=True)
 class _Step:
-    """One step while its events come by."""
+    """One step, or the final turn, while its events come by."""
 
     number: int
+    is_final: bool
     started_at: Timestamp
     ended_at: Timestamp
     tokens: int = 0
@@ -115,7 +116,7 @@ class _Step:
 
     def decided(self, event: Decided) -> None:
         """The turn: what it asks for, before anybody has looked at it."""
-        proposal, calls = read_turn(event.content, event.stop_reason, is_final=False)
+        proposal, calls = read_turn(event.content, event.stop_reason, is_final=self.is_final)
         self.model = {**_model(event), "proposes": proposal.kind}
         for call in calls:
             asked = {"tool": call.tool, "arguments": _arguments(call.arguments)}
@@ -128,7 +129,8 @@ class _Step:
     def view(self, origin: Timestamp) -> View:
         calls = [_offset(call, origin) for _, call in sorted(self.calls.items())]
         return {
-            "step": self.number,
+            "step": None if self.is_final else self.number,
+            "is_final": self.is_final,
             "started_at": iso(self.started_at),
             "offset_seconds": seconds(self.started_at - origin),
             "seconds": seconds(max(0.0, self.ended_at - self.started_at)),
@@ -152,17 +154,19 @@ class _Tracer:
     """Sorts the events of a journal into steps and waits."""
 
     def __init__(self) -> None:
-        self.steps: dict[int, _Step] = {}
+        self.steps: dict[tuple[int, bool], _Step] = {}
         self.waits: list[_Wait] = []
+        self._is_final = False
+        """The tool-free final turn is under way; it bears the number of the last step."""
 
     def see(self, entry: Entry, event: AnyEvent) -> None:
         """One event, in order."""
         match event:
             case StepReserved(reservation=held):
-                if held.step not in self.steps:
-                    self._open(held.step, entry.at, entry.at)
+                self._is_final = held.is_final
+                _ = self._step(held.step, entry.at)
             case Suspended():
-                step = max(self.steps, default=None)
+                step = max((number for number, _ in self.steps), default=None)
                 self.waits.append(
                     _Wait(status=str(event.status), reason=event.reason, step=step, since=entry.at)
                 )
@@ -173,17 +177,21 @@ class _Tracer:
                 if number is not None:
                     self._see_step(number, entry, event)
 
-    def _open(self, number: int, started_at: Timestamp, ended_at: Timestamp) -> _Step:
-        step = _Step(number=number, started_at=started_at, ended_at=ended_at)
-        self.steps[number] = step
-        return step
+    def _step(self, number: int, at: Timestamp) -> _Step:
+        """The step of that number, begun if it is new."""
+        key = (number, self._is_final)
+        if key not in self.steps:
+            self.steps[key] = _Step(
+                number=number, is_final=self._is_final, started_at=at, ended_at=at
+            )
+        return self.steps[key]
 
     def _end_wait(self, at: Timestamp) -> None:
         if self.waits and self.waits[-1].until is None:
             self.waits[-1].until = at
 
     def _see_step(self, number: int, entry: Entry, event: AnyEvent) -> None:
-        step = self.steps.get(number) or self._open(number, entry.at, entry.at)
+        step = self._step(number, entry.at)
         step.ended_at = max(step.ended_at, entry.at)
         match event:
             case Decided():

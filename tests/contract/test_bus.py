@@ -773,3 +773,18 @@ async def test_a_role_served_by_other_means_is_listed(bus: WireBus, peer: WireBu
         [stats] = await bus.survey("$SRV.STATS.treadle-gateway", within_s=0.2)
     (endpoint,) = msgspec.json.decode(stats)["endpoints"]
     assert endpoint["data"] == {"running": 1, "pending": 0, "served": 3, "refused": 0}
+
+
+async def test_roles_that_come_at_once_answer_once(bus: WireBus, peer: WireBus) -> None:
+    async def serve(role: str) -> None:
+        async with peer.listed(Presence(role=role, subject=role)):
+            await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as tasks:
+        for role in ("planner", "monitor", "executor"):
+            tasks.start_soon(serve, role)
+        await anyio.wait_all_tasks_blocked()
+        assert len(await bus.survey("$SRV.PING", within_s=0.3)) == 3
+        assert peer.roles == {"planner", "monitor", "executor"}
+        tasks.cancel_scope.cancel()
+    assert peer.roles == frozenset()

@@ -3,7 +3,8 @@
 The info string says what a block is: ``python`` is run (``title=NAME`` saves it under that name
 first, and a ``test_`` file is run by pytest), ``sh`` is pasted into the reader's shell, ``console``
 shows ``$`` commands with their output, in which ``...`` stands for anything. ``json`` and ``toml``
-must parse. ``text`` and ``mermaid`` are pictures. All blocks of a page share one folder and shell.
+must parse; ``toml title=NAME`` is saved, too. ``text`` and ``mermaid`` are pictures. All blocks of a
+page share one folder and shell.
 """
 
 import json
@@ -20,6 +21,7 @@ from pathlib import Path
 RUN = frozenset({"python", "sh", "console"})
 PARSED = frozenset({"json", "toml"})
 SHOWN = frozenset({"text", "mermaid"})
+SAVED = frozenset({"python", "toml"})
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,}|~{3,})(?P<info>[^`]*)$")
 _MARK = "treadle-docs-command-ended"
@@ -150,6 +152,10 @@ class Terminal:
                 return "".join(lines)
             lines.append(line)
         raise AssertionError(f"ended with {self._shell.wait()}:\n{code}\n\n{''.join(lines)}")
+
+    def save(self, name: str, text: str) -> None:
+        """A file in the folder where the shell is now."""
+        _ = Path(self.run("pwd").strip(), name).write_text(text, "utf-8")
 
     def close(self, folder: Path) -> None:
         """End everything that was started here, the example's payments service included."""

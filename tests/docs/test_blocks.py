@@ -60,3 +60,10 @@ def test_a_shell_keeps_its_state_and_stops_at_a_failure(tmp_path: Path) -> None:
         assert shell.run("echo $x; pwd >&2") == f"7\n{tmp_path}\n\n"
         with pytest.raises(AssertionError, match=r"ended with 1:\nfalse\necho no"):
             _ = shell.run("false\necho no")
+
+
+def test_a_file_is_saved_where_the_shell_is(tmp_path: Path) -> None:
+    with terminal(tmp_path) as shell:
+        _ = shell.run("mkdir app; cd app")
+        shell.save("a.txt", "1\n")
+    assert (tmp_path / "app" / "a.txt").read_text() == "1\n"

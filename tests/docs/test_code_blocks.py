@@ -9,6 +9,7 @@ import pytest
 from tests.docs.blocks import (
     PARSED,
     RUN,
+    SAVED,
     SHOWN,
     Block,
     Terminal,
@@ -28,7 +29,7 @@ RUNNABLE = [name for name, blocks in BLOCKS.items() if any(b.language in RUN for
 def test_every_block_says_what_it_is(name: str) -> None:
     for block in BLOCKS[name]:
         assert block.language in RUN | PARSED | SHOWN, f"{name}:{block.line}: {block.language!r}"
-        assert not block.title or block.language == "python", f"{name}:{block.line}"
+        assert not block.title or block.language in SAVED, f"{name}:{block.line}"
 
 
 @pytest.mark.parametrize("name", BLOCKS)
@@ -49,19 +50,21 @@ def test_code_runs_as_shown(name: str, tmp_path: Path) -> None:
     with terminal(tmp_path) as shell:
         for block in BLOCKS[name]:
             try:
-                _run(shell, block, tmp_path)
+                _run(shell, block)
             except AssertionError as error:
                 error.add_note(f"in {name}, the block of line {block.line}")
                 raise
 
 
-def _run(shell: Terminal, block: Block, folder: Path) -> None:
+def _run(shell: Terminal, block: Block) -> None:
     match block.language:
         case "python":
             file = block.title or f"block_{block.line}.py"
-            _ = (folder / file).write_text(block.text, "utf-8")
+            shell.save(file, block.text)
             run = "-m pytest -q" if file.startswith("test_") else ""
             _ = shell.run(f"python {run} {file}")
+        case "toml" if block.title:
+            shell.save(block.title, block.text)
         case "sh":
             _ = shell.run(block.text)
         case "console":

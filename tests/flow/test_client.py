@@ -39,7 +39,7 @@ async def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[W
         ) -> AbstractAsyncContextManager[WireBus]:
             return memory.connect(running.hub, name=name)
 
-        monkeypatch.setattr("treadle.client.client.connect", connect)
+        monkeypatch.setattr("treadle.client.wire.connect", connect)
         yield running
 
 

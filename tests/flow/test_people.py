@@ -286,6 +286,38 @@ async def test_a_cancel_keeps_what_a_started_write_did() -> None:
     assert [line.outcome for line in state.tool_history] == ["ok"]
 
 
+async def test_a_cancel_cuts_reads_short_and_lets_a_started_write_settle() -> None:
+    desk = Desk(faults={"look": ["hang", "hang"], "post": [0.1]})
+    on, _ = stage(turn(call(look, key="a"), call(post, key="b"), call(look, key="c")), desk=desk)
+    await on.create()
+    async with on.life() as life:
+        with anyio.fail_after(5):
+            while desk.faults["look"] or not desk.requests:
+                await anyio.lowlevel.checkpoint()
+        await on.signal("cancel")
+        await life.nudge()
+        state = await life.rest()
+    assert state is not None
+    assert (state.status, state.reason) == (Status.CANCELLED, Reason.BY_PERSON)
+    assert state.turn is not None
+    kinds = [call.result.kind for call in state.turn.calls if call.result]
+    assert kinds == ["cancelled", "ok", "cancelled"]
+    assert desk.effects == {"post:b:v1": 1}
+
+
+async def test_a_cancel_that_is_heard_between_two_asks_is_not_lost() -> None:
+    """Before a read nothing is committed whose answer would carry it."""
+    on, _ = stage(call(look, key="a"), desk=Desk(faults={"look": ["hang"]}))
+    await on.create()
+    async with on.life() as life, life.bus.subscribe("treadle.rpc.validator.validate") as asked:
+        await asked.receive()
+        await on.signal("cancel")
+        await life.nudge()
+        state = await life.rest()
+    assert state is not None
+    assert state.status is Status.CANCELLED
+
+
 # ------------------------------------------------------------------ pause and resume
 async def test_a_pause_holds_a_running_run_between_two_steps() -> None:
     on, _ = stage(call(look, key="a"), finish("ok"))

@@ -103,6 +103,7 @@ async def test_a_turn_that_pauses_for_ever_ends_with_the_steps() -> None:
     [
         ((thought("a"), text(" "), use("look", "t1", key="a")), [0, 2]),
         ((thought("a"), {"type": "thinking", "thinking": "cut", "signature": ""}), []),
+        ((text("so"), {"type": "thinking", "thinking": "cut", "signature": ""}), [0]),
         (({"type": "redacted_thinking", "data": "x"}, text("so")), [0, 1]),
         (({"type": "novel_block", "n": 1},), [0]),
     ],

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit, urlunsplit
 
 import click
@@ -14,6 +14,8 @@ from treadle.cli.format import Column, Row, emit, plain, short_json, table
 from treadle.cli.options import Options, current_options, room
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runtime.config import Config
 
 _HIDDEN: Final = "…"
@@ -85,8 +87,8 @@ def _row(key: str, value: object, origin: str) -> Row:
 
 def _safe(key: str, value: object) -> object:
     """The value without what may be a secret in it: paths of webhooks, words of a command."""
-    if isinstance(value, list | tuple):
-        return _safe_command([str(item) for item in value]) if key == "notify.command" else value
+    if key == "notify.command":
+        return _safe_command([str(word) for word in cast("Sequence[object]", value)])
     if key == "notify.webhook" and isinstance(value, str) and value:
         parts = urlsplit(value)  # a webhook's path and query are as good as a password
         return urlunsplit((parts.scheme, parts.netloc, f"/{_HIDDEN}", "", ""))

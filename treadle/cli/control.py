@@ -31,7 +31,7 @@ _MOST: Final = 1000
 
 
 @command("cancel", effect="rw")
-@click.argument("run_id", required=False, metavar="RUN")
+@click.argument("run_id", required=False, metavar="[RUN]")
 @click.option("--agent", metavar="A", help="Instead of RUN: all open runs of this agent ...")
 @click.option("--status", metavar="S", help="... in this status.")
 @click.option("--reason", default="", metavar="T", help="Kept with the run.")

@@ -63,9 +63,8 @@ async def _asked(api: session.Api) -> list[Row]:
         rows = (await api.actors())["actors"]
         alive = ", ".join(sorted({plain(row["role"]) for row in rows})) or "nobody"
         return [_failed("gateway", error), _check("actors", f"answering: {alive}", is_ok=False)]
-    return [_check("gateway", f"answers within {(after - before) * 1000:.0f} ms"), *inside] + [
-        _skew(before, epoch(seen.get("at")), after)
-    ]
+    gateway = _check("gateway", f"answers within {(after - before) * 1000:.0f} ms")
+    return [gateway, *inside, _skew(before, epoch(seen.get("at")), after)]
 
 
 def _skew(before: float, theirs: float | None, after: float) -> Row:

@@ -14,7 +14,7 @@ _MOST: Final = 1000
 
 
 @command("pause", effect="rw")
-@click.argument("run_id", required=False, metavar="RUN")
+@click.argument("run_id", required=False, metavar="[RUN]")
 @click.option("--agent", metavar="A", help="Instead of RUN: every run of this agent, new ones too.")
 @click.option("--all", "is_all", is_flag=True, help="Instead of RUN: everything, new runs too.")
 @click.option("--reason", default="", metavar="T", help="Kept with the hold.")
@@ -38,7 +38,7 @@ def pause(*, run_id: str | None, agent: str | None, is_all: bool, reason: str) -
 
 
 @command("resume", effect="rw")
-@click.argument("run_id", required=False, metavar="RUN")
+@click.argument("run_id", required=False, metavar="[RUN]")
 @click.option("--agent", metavar="A", help="Instead of RUN: end the hold of this agent.")
 @click.option("--all", "is_all", is_flag=True, help="Instead of RUN: end the hold of everything.")
 @click.option("--reason", default="", metavar="T", help="Kept with the run.")

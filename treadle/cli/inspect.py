@@ -189,7 +189,7 @@ def _next_text(run: Row) -> str:
     steps = [
         f"treadle approvals show {plain(item['id'])}"
         for item in approvals
-        if not item.get("is_approved")
+        if not item.get("is_approved") and item.get("state", "pending") == "pending"
     ]
     if run.get("question"):
         text = clipped(plain(run["question"].get("text", "")), 120)

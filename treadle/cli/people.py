@@ -27,7 +27,6 @@ from treadle.cli.format import (
 )
 from treadle.cli.options import Options, command, current_options, room
 
-
 _CALL_CHARS: Final = 2000
 """What was decided is printed whole, as far as a line goes."""
 
@@ -193,7 +192,7 @@ def _hash_of(approval: Row) -> str:
 
 def _decided(seen: Row, reply: Row) -> Row:
     """The approval as it is now, with the package that was read: it cannot change."""
-    return {**seen, **as_mapping(reply["approval"])}
+    return {**seen, **as_mapping(reply["approval"]), "package": seen.get("package")}
 
 
 def _list_text(rows: list[Row], options: Options) -> str:

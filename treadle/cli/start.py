@@ -67,7 +67,10 @@ def check(*, app: str) -> int:
     type=click.Path(path_type=Path),
     help="Serve for the daemon that wrote this join.json.",
 )
-def up(
+@click.option(
+    "--http", metavar="HOST:PORT", help="Answer /livez and /readyz here; loopback only, 0 is free."
+)
+def up(  # noqa: PLR0913 -- click passes one argument per option
     *,
     app: str,
     model: str | None,
@@ -75,6 +78,7 @@ def up(
     roles: str | None,
     tools: str | None,
     join: Path | None,
+    http: str | None,
 ) -> int:
     """Run the daemon in the foreground, with a NATS server and a ledger in the data directory.
 
@@ -94,6 +98,7 @@ def up(
         roles=roles,
         tools=tools,
         join=join,
+        http=http,
         paused=is_paused,
     )
     return anyio.run(run_daemon, daemon)  # it minds signals itself

@@ -32,7 +32,7 @@ _WHAT_CHARS: Final = 60
 def trace(*, run_id: str) -> None:
     """Show what a run did: each step with its time, tokens, cost, calls and what they gave.
 
-    The bars share one scale, from the run's start; a wait for a person takes no room in them.
+    The bars share one scale, from the first step on; a wait takes no room in them.
     Without a daemon the data directory is read.
     """
     options = current_options()
@@ -66,11 +66,14 @@ def _head(run: Row) -> str:
     usage = as_mapping(run["usage"])
     waited = usage.get("suspended_seconds") or 0.0
     reason = f" ({plain(run['reason'])})" if run.get("reason") else ""
+    steps: list[Row] = run["steps"]
+    queued = steps[0]["offset_seconds"] if steps else 0.0
     facts = [
         took(run["seconds"]),
         f"{run['step_count']} steps",
         f"{count(usage.get('tokens'))} tokens",
         f"${usage.get('usd')}",
+        *([f"queued {seconds_text(queued)}"] if queued >= 1 else []),
         *([f"waited {seconds_text(waited)}"] if waited else []),
     ]
     agent = plain(run["agent"])
@@ -159,25 +162,32 @@ def _line(**said: Any) -> dict[str, Any]:
 
 
 class _Scale(NamedTuple):
-    """Where a moment stands in the bars: seconds since the start, waits taken out."""
+    """Where a moment stands in the bars: seconds since the first step, waits taken out."""
 
+    first_s: float
     waits: tuple[tuple[float, float], ...]
     whole_s: float
 
     @classmethod
     def of(cls, run: Row) -> "_Scale":
         waits = tuple((wait["offset_seconds"], wait["seconds"]) for wait in run["waits"])
-        scale = cls(waits, 1.0)
-        ends = [step["offset_seconds"] + step["seconds"] for step in run["steps"]]
-        return cls(waits, max(scale.moment(max(ends, default=0.0)), 0.001))
+        steps: list[Row] = run["steps"]
+        first_s = steps[0]["offset_seconds"] if steps else 0.0
+        end_s = max((step["offset_seconds"] + step["seconds"] for step in steps), default=0.0)
+        whole_s = cls(first_s, waits, 1.0).moment(end_s)
+        return cls(first_s, waits, max(whole_s, 0.001))
 
     def moment(self, at: float) -> float:
-        return at - sum(min(max(0.0, at - since), length) for since, length in self.waits)
+        return (
+            at
+            - self.first_s
+            - sum(min(max(0.0, at - since), length) for since, length in self.waits)
+        )
 
     def bar(self, at: float | None, seconds: float | None, mark: tuple[str, str]) -> str:
         if at is None or seconds is None:
             return ""
-        first = self.moment(at) / self.whole_s * _BAR_CELLS
+        first = max(0.0, self.moment(at)) / self.whole_s * _BAR_CELLS
         length = seconds / self.whole_s * _BAR_CELLS
         before = min(round(first), _BAR_CELLS - 1)
         cells = max(1, min(round(length), _BAR_CELLS - before))

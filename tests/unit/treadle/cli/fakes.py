@@ -80,6 +80,8 @@ class FakeDaemon:
     pages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     waiting: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     ledger: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    replies: dict[str, Any] = field(default_factory=dict[str, Any])
+    """By verb, what is answered as it is."""
     refusal: Exception | None = None
     is_down: bool = False
     asked: list[tuple[str, dict[str, Any]]] = field(
@@ -130,6 +132,64 @@ class FakeDaemon:
     async def cancel(self, run_id: str, *, reason: str = "") -> Mapping[str, Any]:
         self.note("cancel", run_id=run_id, reason=reason)
         return {"v": 1, "run_id": run_id}
+
+    async def trace(self, run_id: str) -> Mapping[str, Any]:
+        self.note("trace", run_id=run_id)
+        return self.replies["trace"]
+
+    async def answer(self, run_id: str, answer: Any, **body: Any) -> Mapping[str, Any]:
+        self.note("answer", run_id=run_id, answer=answer, **body)
+        return self.replies.get("answer", {"v": 1, "run_id": run_id, "question_id": "q-1"})
+
+    async def pause(self, run_id: str | None = None, **body: Any) -> Mapping[str, Any]:
+        self.note("pause", run_id=run_id, **body)
+        return {"v": 1, "run_id": run_id} if run_id else {"v": 1, "held": body["agent"] or "*"}
+
+    async def resume(self, run_id: str | None = None, **body: Any) -> Mapping[str, Any]:
+        self.note("resume", run_id=run_id, **body)
+        return {"v": 1, "run_id": run_id} if run_id else {"v": 1, "lifted": body["agent"] or "*"}
+
+    async def agents(self) -> Mapping[str, Any]:
+        self.note("agents")
+        return self.replies["agents"]
+
+    async def tools(self) -> Mapping[str, Any]:
+        self.note("tools")
+        return self.replies["tools"]
+
+    async def call_tool(self, tool: str, arguments: Any, **body: Any) -> Mapping[str, Any]:
+        self.note("call", tool=tool, arguments=arguments)
+        self.runs = [{**run, "run_id": body["run_id"]} for run in self.runs]
+        return {"v": 1, "run_id": body["run_id"], "existing": False}
+
+    async def actors(self) -> Mapping[str, Any]:
+        self.note("actors")
+        return self.replies["actors"]
+
+    async def letters(self, letter_id: int | None = None, **body: Any) -> Mapping[str, Any]:
+        self.note("letters", letter_id=letter_id, **body)
+        rows = self.replies["letters"]["letters"]
+        return {"v": 1, "letters": [r for r in rows if letter_id in {None, r["id"]}]}
+
+    async def retry_letter(self, letter_id: int) -> Mapping[str, Any]:
+        self.note("retry_letter", letter_id=letter_id)
+        return {"v": 1, "letter": self.replies["letters"]["letters"][0]}
+
+    async def drop_letter(self, letter_id: int, *, reason: str) -> Mapping[str, Any]:
+        self.note("drop_letter", letter_id=letter_id, reason=reason)
+        return {"v": 1, "letter": self.replies["letters"]["letters"][0]}
+
+    async def checkup(self) -> Mapping[str, Any]:
+        self.note("checkup")
+        return self.replies["checkup"]
+
+    async def ping(self) -> Mapping[str, Any]:
+        self.note("ping")
+        return self.replies["ping"]
+
+    async def check_ledger(self) -> Mapping[str, Any]:
+        self.note("check_ledger")
+        return self.replies["ledger"]
 
 
 @dataclass

@@ -64,7 +64,7 @@ def test_approve_sends_the_hash_it_printed(cli: RunCli, waiting: FakeDaemon) -> 
 def test_approve_sends_the_hash_it_was_given(cli: RunCli, waiting: FakeDaemon) -> None:
     cli("approve", "apr-5521", "--action", "9c41e0d2b7f3")
     sent = {"approval_id": "apr-5521", "action": "9c41e0d2b7f3", "reason": ""}
-    assert waiting.asked == [("approve", sent)]
+    assert waiting.asked[1:] == [("approve", sent)]
 
 
 def test_one_hash_cannot_be_for_two_approvals(cli: RunCli, waiting: FakeDaemon) -> None:
@@ -83,7 +83,19 @@ def test_deny_needs_and_sends_a_reason(cli: RunCli, waiting: FakeDaemon) -> None
     assert cli("deny", "apr-5521").code == 2
     assert cli("deny", "apr-5521", "--reason", "wrong item", "-o", "name").out == "apr-5521\n"
     sent = {"approval_id": "apr-5521", "action": "", "reason": "wrong item"}
-    assert waiting.asked == [("deny", sent)]
+    assert waiting.asked[1:] == [("deny", sent)]
+
+
+@pytest.mark.parametrize("line", ["approve apr-5521", "deny apr-5521 --reason no"])
+def test_what_was_decided_is_printed_with_its_arguments(
+    line: str, cli: RunCli, waiting: FakeDaemon
+) -> None:
+    assert waiting.waiting
+    out = cli(*line.split()).out
+    assert out.endswith('issue_refund(order_id="8472", amount_inr=2000)\n')
+    reply = cli(*line.split(), "-o", "json").json["approvals"][0]
+    assert reply["package"]["action"]["arguments"] == {"order_id": "8472", "amount_inr": 2000}
+    assert reply["decision"]["person"] == "dana"
 
 
 def test_a_person_at_the_terminal_is_asked(
