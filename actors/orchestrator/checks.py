@@ -102,22 +102,25 @@ async def recheck(hand: Hand, directive: d.Recheck) -> bool:
         grant = hand.grant(call.grant_id)
         if call.action is None or grant is None:
             return await authorise(hand, (ordinal,))
-        try:
-            verdict = await hand.asking.again(
-                execution.Recheck(
-                    tenant=state.tenant,
-                    run_id=state.run_id,
-                    principal=state.identity.principal,
-                    agent=state.agent,
-                    step=hand.turn_step,
-                    action=call.action,
-                    grant=grant,
-                    now=hand.pen.now(),
-                ),
-                deadline_s=deadline_of(hand.agent, call.tool),
-            )
-        except TreadleError as failure:
-            verdict = execution.RecheckVerdict(unmet=f"could not be checked: {failure.message}")
+        verdict: execution.RecheckVerdict | None = None
+        request = execution.Recheck(
+            tenant=state.tenant,
+            run_id=state.run_id,
+            principal=state.identity.principal,
+            agent=state.agent,
+            step=hand.turn_step,
+            action=call.action,
+            grant=grant,
+            now=hand.pen.now(),
+        )
+        deadline_s = deadline_of(hand.agent, call.tool)
+        with hand.interrupt.cutting():
+            try:
+                verdict = await hand.asking.again(request, deadline_s=deadline_s)
+            except TreadleError as failure:
+                verdict = execution.RecheckVerdict(unmet=f"could not be checked: {failure.message}")
+        if verdict is None:
+            return True  # a cancel was heard
         unmet = verdict.problem.message if verdict.problem else verdict.unmet
         hand.pen.add(e.Rechecked(step=hand.turn_step, ordinal=ordinal, unmet=unmet))
     return True

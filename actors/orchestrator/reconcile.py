@@ -137,7 +137,9 @@ async def _replay(hand: Hand, call: CallState) -> bool:
     await hand.commit()
     if hand.call(call.ordinal).phase != "intended":
         return True  # it was settled in the meantime
-    outcome = await ask_executor(hand, hand.call(call.ordinal))
+    outcome: execution.Outcome | None = None
+    with hand.interrupt.cutting(grace_s=hand.times.grace_s):
+        outcome = await ask_executor(hand, hand.call(call.ordinal))
     if outcome is not None and outcome.kind != "unknown":
         observe(hand, call.ordinal, outcome)
     return True
@@ -148,24 +150,27 @@ async def _look_up(hand: Hand, call: CallState) -> bool:
     if grant is None or call.action is None:
         return await _undecidable(hand, call, "policy no longer allows the lookup")
     state = hand.pen.state
-    try:
-        finding = await hand.asking.again(
-            execution.Reconcile(
-                tenant=state.tenant,
-                run_id=state.run_id,
-                principal=state.identity.principal,
-                agent=state.agent,
-                step=hand.turn_step,
-                action=call.action,
-                grant=grant,
-                evidence_id=state.next_evidence_id,
-                now=hand.pen.now(),
-            ),
-            deadline_s=deadline_of(hand.agent, call.tool),
-        )
-    except TreadleError as error:
-        problem = Problem(code=error.code, message=error.message)
-        finding = execution.Finding(kind="undecidable", problem=problem)
+    finding: execution.Finding | None = None
+    request = execution.Reconcile(
+        tenant=state.tenant,
+        run_id=state.run_id,
+        principal=state.identity.principal,
+        agent=state.agent,
+        step=hand.turn_step,
+        action=call.action,
+        grant=grant,
+        evidence_id=state.next_evidence_id,
+        now=hand.pen.now(),
+    )
+    deadline_s = deadline_of(hand.agent, call.tool)
+    with hand.interrupt.cutting():
+        try:
+            finding = await hand.asking.again(request, deadline_s=deadline_s)
+        except TreadleError as error:
+            problem = Problem(code=error.code, message=error.message)
+            finding = execution.Finding(kind="undecidable", problem=problem)
+    if finding is None:
+        return True  # a cancel was heard
     if finding.kind == "undecidable":
         message = finding.problem.message if finding.problem else "the lookup could not decide"
         return await _undecidable(hand, call, message)

@@ -281,3 +281,32 @@ def test_http_is_for_this_host_alone(listen: str, tmp_path: Path) -> None:
     line = ("up", "--app", "treadle.examples.refunds.app:app", "--model", "scripted")
     done: Done = treadle(*line, "--http", listen, "-o", "json", cwd=tmp_path)
     assert (done.code, done.error["code"]) == (2, "CONFIG")
+
+
+def test_a_process_says_what_it_serves_and_a_doctor_what_is_missing(tmp_path: Path) -> None:
+    most = ",".join(sorted(ROLES - {"executor"}))
+    with running("--roles", most, "--http", "127.0.0.1:0", cwd=tmp_path):
+        url = connection(tmp_path)["http"]
+        status, text = get(f"{url}/readyz?verbose")
+        assert status == 200  # this process is as it should be
+        assert "role executor" not in text
+        found = treadle("doctor", "-o", "json", cwd=tmp_path)
+        assert found.code == 8
+        assert [row["name"] for row in found.json["findings"]] == ["actors"]
+        assert "executor" in found.json["findings"][0]["detail"]
+        joined = tmp_path / "joined"
+        joined.mkdir()
+        file = str(tmp_path / ".treadle" / "join.json")
+        line = ("--roles", "executor", "--join", file, "--http", "127.0.0.1:0")
+        with running(*line, cwd=joined):
+            assert treadle("doctor", cwd=tmp_path).code == 0
+            rows = treadle("actors", "-o", "json", cwd=tmp_path).json["actors"]
+            assert len({row["pid"] for row in rows}) == 2
+            said = (joined / "daemon.stderr").read_text()
+            [own] = [word for word in said.split() if word.startswith("http://")]
+            assert get(f"{own}/readyz?verbose")[1].splitlines() == [
+                "[+] nats",
+                "[+] role executor",
+                "[+] ledger",
+                "ok",
+            ]

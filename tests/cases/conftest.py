@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases.place import Place
+from tests.cases.place import ENV, Place
+from tests.system.daemon import Daemon
 
 
 @pytest.fixture
 async def place(request: pytest.FixtureRequest, data_dir: Path) -> AsyncGenerator[Place]:
     """The case's own daemon, serving."""
     case = request.path.stem.removeprefix("test_")
-    place = Place(data_dir, case)
+    daemon = Daemon(data_dir, app=f"tests.cases.apps.{case}:app", env=ENV)
+    place = Place(daemon, case)
     try:
         await place.daemon.up()
         yield place

@@ -1,8 +1,7 @@
 """Where a case runs: its app in a real ``treadle up``, and what people and the downstream see."""
 
 import json
-import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ from tests.system.test_refund import result_of
 from treadle import Client
 
 ROOT = Path(__file__).parents[2]
+ENV = {**QUICK, "PYTHONPATH": str(ROOT)}
+"""A daemon of a test finds the apps that lie among the tests."""
 PATIENCE_S = 30.0
 Json = dict[str, Any]
 
@@ -25,14 +26,9 @@ Json = dict[str, Any]
 class Place:
     """One case in a data directory of its own."""
 
-    def __init__(self, data_dir: Path, case: str) -> None:
-        self.case = case
-        self.daemon = Daemon(
-            data_dir,
-            app=f"tests.cases.apps.{case}:app",
-            env={**QUICK, "PYTHONPATH": os.pathsep.join([str(ROOT), *_path()])},
-        )
-        self._requests = 0
+    def __init__(self, daemon: Daemon, agent: str) -> None:
+        self.daemon = daemon
+        self.agent = agent
 
     @property
     def data_dir(self) -> Path:
@@ -44,7 +40,9 @@ class Place:
         task = {"goal": "Do it.", "run_id": run_id, "inputs": {"variant": variant}, **more}
         async with self.daemon.client("submitter") as client:
             await stream(client).publish(
-                f"treadle.tasks.default.submitter.{self.case}", json.dumps(task).encode(), timeout=5
+                f"treadle.tasks.default.submitter.{self.agent}",
+                json.dumps(task).encode(),
+                timeout=5,
             )
 
     async def result(self, run_id: str) -> Json:
@@ -116,11 +114,6 @@ class Place:
         else:
             assert await self.daemon.stop() == 0
         await self.daemon.up()
-
-
-def _path() -> Sequence[str]:
-    given = os.environ.get("PYTHONPATH")
-    return [given] if given else []
 
 
 def _body(line: Json) -> Json:

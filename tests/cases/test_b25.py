@@ -41,12 +41,18 @@ async def test_an_unknown_name_is_told_and_nothing_of_it_is_done(place: Place) -
     assert hint.index("lookup") < hint.index("note_add")
     assert "did you mean lookup?" in hint
 
+
+async def test_an_illegal_name_is_not_sent_back_and_stays_in_the_record(place: Place) -> None:
+    await place.submit(RUN)
+    await place.result(RUN)
+    requests = await place.requests()
+    *_, told = results(requests[1])
     # the illegal name in 03 is not sent as it is (legal stand-in), the original stays in the trace
     uses = [b for b in requests[1]["messages"][1]["content"] if b["type"] == "tool_use"]
     assert [b["id"] for b in uses] == ["toolu_01", "toolu_02", "toolu_03"]
     assert [b["name"] for b in uses][:2] == ["lookup", "look_up"]
     assert uses[2]["name"] not in {"delete everything!", "lookup", "note_add"}
-    assert "delete everything!" in str(unknown[1]["content"]), "it is told what it asked for"
+    assert "delete everything!" in str(told["content"]), "it is told what it asked for"
     async with place.client() as operator:
         first = (await operator.trace(RUN))["steps"][0]
     assert [call["tool"] for call in first["calls"]] == ["lookup", "look_up", "delete everything!"]
@@ -54,6 +60,10 @@ async def test_an_unknown_name_is_told_and_nothing_of_it_is_done(place: Place) -
     [decided, *_] = await place.events(RUN, "decided")
     assert decided["tools"] == ["lookup", "look_up", "delete everything!"]
 
+
+async def test_an_unknown_name_leads_to_no_approval_and_no_intent(place: Place) -> None:
+    await place.submit(RUN)
+    await place.result(RUN)
     # no approval, no idempotency intent is created for 02/03
     assert await place.events(RUN, "approval_requested", "intended") == []
     async with place.client() as operator:

@@ -15,6 +15,7 @@ from runtime.model.port import ModelRequest
 from runtime.model.scripted import Turn
 from tests.flow.desk import LOST, Desk, agent, look, pay, post, shout
 from tests.flow.stage import RUN, TENANT, Stage, no, nothing, yes
+from treadle import Agent, Ctx, Request, Ruling, Unmet, allow, write
 from treadle.testing import call, finish, turn
 
 
@@ -303,6 +304,43 @@ async def test_a_cancel_cuts_reads_short_and_lets_a_started_write_settle() -> No
     kinds = [call.result.kind for call in state.turn.calls if call.result]
     assert kinds == ["cancelled", "ok", "cancelled"]
     assert desk.effects == {"post:b:v1": 1}
+
+
+@write(key="ship:{key}", timeout_s=30.0)
+async def ship(ctx: Ctx[Desk], key: str) -> str:
+    """Ship once."""
+    return await ctx.deps.take("ship", ctx.idempotency_key)
+
+
+@ship.rule
+def may_ship(req: Request, key: str) -> Ruling:
+    return allow()
+
+
+@ship.precondition
+async def is_packed(ctx: Ctx[Desk], key: str) -> Unmet | None:
+    return await ctx.deps.fault("is_packed")
+
+
+@ship.lookup
+async def find_shipment(ctx: Ctx[Desk], key: str) -> str | None:
+    return None
+
+
+async def test_a_cancel_cuts_a_precondition_short() -> None:
+    desk = Desk(faults={"is_packed": ["hang"]})
+    shipping = Agent("shipping", model="m", instructions="Ship it.", tools=[ship])
+    on = Stage(shipping, script=[call(ship, key="a")], deps=desk)
+    await on.create()
+    async with on.life() as life:
+        await desk.started.wait()
+        await on.signal("cancel")
+        await life.nudge()
+        state = await life.rest()
+    assert state is not None
+    assert (state.status, state.reason) == (Status.CANCELLED, Reason.BY_PERSON)
+    assert [line.outcome for line in state.tool_history] == ["cancelled"]
+    assert desk.requests == []
 
 
 async def test_a_cancel_that_is_heard_between_two_asks_is_not_lost() -> None:

@@ -8,16 +8,15 @@ import anyio
 import pytest
 
 from actors.orchestrator.execute import MAX_PARALLEL
-from tests.cases.place import PATIENCE_S, ROOT, Json, Place, results
+from tests.cases.place import ENV, PATIENCE_S, Json, Place, results
 from tests.system.apps.parallel import CUT, MANY, MIXED
-from tests.system.conftest import QUICK
 from tests.system.daemon import Daemon
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
 RUN = "parallel-run"
 APP = "tests.system.apps.parallel:app"
-ENV = {**QUICK, "TREADLE_RUNTIME__SILENCE_S": "1.0", "TREADLE_RUNTIME__HEARTBEAT_S": "0.2"}
+BRISK = {**ENV, "TREADLE_RUNTIME__SILENCE_S": "1.0", "TREADLE_RUNTIME__HEARTBEAT_S": "0.2"}
 READS = "look,slow,broken,quits"
 HANDS = {"reader-1": READS, "reader-2": READS, "writer": "post,pay"}
 """Executors in processes of their own: two for the reads, one that alone may write."""
@@ -27,10 +26,8 @@ class Fleet(Place):
     """Everything but the executors in one process; each of those joins it."""
 
     def __init__(self, data_dir: Path) -> None:
-        env = {**ENV, "PYTHONPATH": str(ROOT)}
-        self.case = "parallel"
-        self.daemon = Daemon(data_dir, app=APP, env=env, name="hub")
-        self.hands = {name: Daemon(data_dir, app=APP, env=env, name=name) for name in HANDS}
+        super().__init__(Daemon(data_dir, app=APP, env=BRISK, name="hub"), "parallel")
+        self.hands = {name: Daemon(data_dir, app=APP, env=BRISK, name=name) for name in HANDS}
 
     async def up(self, name: str) -> None:
         join = ("--join", str(self.data_dir / "join.json"))

@@ -5,7 +5,7 @@ Every call notes its begin and its end in the downstream's file, with the proces
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ MANY = 40
 
 
 @contextmanager
-def _noted(tool: str, key: str) -> Iterator[None]:
+def _noted(tool: str, key: str) -> Generator[None]:
     downstream.note(downstream.FILE, kind="begin", tool=tool, key=key, pid=os.getpid())
     try:
         yield
