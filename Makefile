@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help venv demo test check format docs lock wheel clean
+.PHONY: help venv demo test check format docs bench lock wheel clean
 
 help:
 	@echo "make demo    run the refund example end to end"
@@ -15,6 +15,7 @@ help:
 	@echo "make check   lint, format, types, import rules"
 	@echo "make format  apply the formatter and the safe lint fixes"
 	@echo "make docs    write the reference pages that come from the code"
+	@echo "make bench   measure, and write docs/reference/performance.md (minutes)"
 	@echo "make wheel   build dist/*.whl"
 	@echo "make lock    pin the newest versions that pyproject.toml allows"
 	@echo "make clean   remove everything that make made"
@@ -50,6 +51,9 @@ format: venv
 
 docs: venv
 	$(BIN)/python -m docs.generate
+
+bench: venv
+	$(BIN)/python -m bench.report
 
 # Annotated with who needs what; no index URL goes into the file, so it installs from any mirror.
 lock: venv

@@ -60,7 +60,9 @@ def pace_of(spent: Sequence[Spent], iterations: int) -> Pace:
 
 async def one_round(stage: Stage, floor: Floors, concurrent: int, repeats: int) -> Round:
     """Both floors and the product with so many runs at a time."""
-    bare, product, loop = [], [], []
+    bare: list[Spent] = []
+    product: list[Spent] = []
+    loop: list[Spent] = []
     for _ in range(repeats):
         run_ids = [floor.new_run() for _ in range(concurrent)]
         bare.append(await _timed(floor.bare, run_ids))

@@ -12,6 +12,7 @@ import anyio.to_thread
 import msgspec
 
 from bench.stage import roles_of
+from runtime import heap
 from runtime.bus import client
 from runtime.bus.permissions import Credentials
 from runtime.clock import MachineClock, machine_chance
@@ -40,6 +41,7 @@ async def main() -> None:
         supervisor = Supervisor(clock=MachineClock(), chance=machine_chance, grace_s=5, signals=())
         tasks.start_soon(supervisor.run, roles.specs)
         await roles.ready()
+        heap.settle()
         print("ready", flush=True)
         await anyio.to_thread.run_sync(read)
         supervisor.stop()

@@ -18,6 +18,7 @@ from messages.agent import AgentSpec
 from messages.ledger import Create, Entry, Hold, HoldRow, Lift, Load, Loaded
 from messages.status import Status
 from messages.subjects import ROLES
+from runtime import heap
 from runtime.asking import Asking
 from runtime.bus import client
 from runtime.bus.bus import WireBus
@@ -196,6 +197,7 @@ async def serving(data_dir: Path, roles: tuple[str, ...] = ROLES) -> AsyncGenera
             supervisor = Supervisor(clock=clock, chance=machine_chance, grace_s=5, signals=())
             tasks.start_soon(supervisor.run, served.specs)
             await served.ready()
+            heap.settle()
             yield Stage(server.url, server.users, bus, Asking(bus, clock), spec, MachineIds())
             supervisor.stop()
     finally:

@@ -1,4 +1,4 @@
-"""Calling one read by hand, as a run like any other (docs/decisions/0011).
+"""Calling one read by hand, as a run like any other (docs/decisions/0018).
 
 ``treadle tools call`` may not go round the authoriser, and the authoriser knows runs only. So a
 call is a run of an agent of our own whose "model" says what the person typed: it is validated,

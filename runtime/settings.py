@@ -22,7 +22,7 @@ class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Budgets(_Section, frozen=True, kw_only=True):
-    """Limits of a run; None leaves it to the agent."""
+    """Limits of a run; they lower what the agent says and never raise it."""
 
     max_steps: PositiveInt | None = None
     max_tokens: PositiveInt | None = None
@@ -50,7 +50,7 @@ class Principal(_Section, frozen=True, kw_only=True):
     """A system or person that submits tasks."""
 
     scopes: tuple[str, ...] | None = None
-    """None: every scope of the tenant."""
+    """Not set: every scope of the tenant."""
 
 
 class Tenant(_Section, frozen=True, kw_only=True):
@@ -69,11 +69,11 @@ class Model(_Section, frozen=True, kw_only=True):
     """The provider's name of it; empty: the table's own name."""
     base_url: str = ""
     api_key_env: str = "ANTHROPIC_API_KEY"
-    """Name of the secret, see ``runtime.config.read_secret``; never the secret itself."""
+    """Name of the secret (a variable, its ``_FILE``, a credential); never the secret itself."""
     timeout_s: PositiveSeconds = 120.0
     max_concurrent: PositiveInt = 8
     input_usd_per_mtok: Usd | None = None
-    """Overrides the dated price list; with all of them None, an unknown model is unpriced."""
+    """Dollars per million tokens, instead of the dated price list."""
     output_usd_per_mtok: Usd | None = None
     cache_read_usd_per_mtok: Usd | None = None
     cache_write_usd_per_mtok: Usd | None = None
@@ -97,7 +97,7 @@ class Nats(_Section, frozen=True, kw_only=True):
     url: str = ""
     """Empty: an embedded server."""
     server_binary: str = ""
-    """Path of nats-server; empty: the one installed with Treadle, else the one on PATH."""
+    """Path of nats-server; empty: the one on PATH if it is new enough, else Treadle's own."""
     port: Port = 0
     """Of the embedded server; 0: a free one, kept over restarts."""
 
@@ -106,7 +106,7 @@ class Store(_Section, frozen=True, kw_only=True):
     """The ledger."""
 
     url: str = ""
-    """Empty: SQLite in the data directory."""
+    """Empty: SQLite in the data directory, which is all there is in this version."""
 
 
 class Http(_Section, frozen=True, kw_only=True):
@@ -115,7 +115,7 @@ class Http(_Section, frozen=True, kw_only=True):
     listen: Annotated[str, Meta(pattern=r"^$|^.+:\d{1,5}$")] = ""
     """HOST:PORT; empty: none."""
     public_url: str = ""
-    """What notifications link to."""
+    """What notifications link to; not used in this version."""
 
 
 class Runtime(_Section, frozen=True, kw_only=True):

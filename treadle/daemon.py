@@ -18,6 +18,7 @@ import anyio.to_thread
 from messages.errors import ServerError
 from messages.ledger import Hold, HoldRow
 from messages.subjects import ROLES
+from runtime import heap
 from runtime.bus import client
 from runtime.bus.bus import WireBus
 from runtime.bus.permissions import DAEMON, Credentials
@@ -235,4 +236,5 @@ async def _announce(roles: Roles, broker: Broker, data_dir: Path, health: Health
     log(Line.READY, url=broker.url)
     if http is not None:
         where += f" {http}"
+    heap.settle()
     print(f"ready {broker.url}{where}", file=sys.stderr, flush=True)  # noqa: T201 - for people

@@ -1,7 +1,6 @@
 """A cancel that was heard of: it cuts short what is in flight."""
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from types import TracebackType
 
 import anyio
 
@@ -19,29 +18,45 @@ class Interrupt:
     def __init__(self) -> None:
         """Nothing is in flight."""
         self.is_heard = False
-        self._open: dict[anyio.CancelScope, float] = {}
+        self._open: set[_Cutting] = set()
 
     def fire(self) -> None:
         """Cut what is in flight."""
         self.is_heard = True
-        for scope, grace_s in self._open.items():
-            _cut(scope, grace_s)
+        for waiting in self._open:
+            waiting.cut()
 
-    @contextmanager
-    def cutting(self, *, grace_s: float = 0.0) -> Generator[None]:
-        """Begin something that is cut at a cancel, so many seconds after it."""
-        with anyio.CancelScope() as scope:
-            self._open[scope] = grace_s
-            if self.is_heard:
-                _cut(scope, grace_s)
-            try:
-                yield
-            finally:
-                del self._open[scope]
+    def cutting(self, *, grace_s: float = 0.0) -> "_Cutting":
+        """What is done while entered is cut at a cancel, so many seconds after it."""
+        return _Cutting(self, self._open, grace_s)
 
 
-def _cut(scope: anyio.CancelScope, grace_s: float) -> None:
-    if grace_s > 0:
-        scope.deadline = min(scope.deadline, anyio.current_time() + grace_s)
-    else:
-        scope.cancel()
+class _Cutting:
+    """One thing that is waited for."""
+
+    def __init__(self, interrupt: Interrupt, others: "set[_Cutting]", grace_s: float) -> None:
+        self._interrupt = interrupt
+        self._others = others
+        self._grace_s = grace_s
+        self._scope = anyio.CancelScope()
+
+    def cut(self) -> None:
+        if self._grace_s > 0:
+            self._scope.deadline = min(self._scope.deadline, anyio.current_time() + self._grace_s)
+        else:
+            self._scope.cancel()
+
+    def __enter__(self) -> None:
+        self._scope.__enter__()
+        self._others.add(self)
+        if self._interrupt.is_heard:
+            self.cut()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self._others.discard(self)
+        return bool(self._scope.__exit__(kind, error, trace))

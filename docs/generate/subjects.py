@@ -52,10 +52,8 @@ def _public() -> Iterator[tuple[str, object]]:
     yield f"{subjects.replies(_TENANT, _PRINCIPAL)}ANY", subjects.replies
     yield subjects.event(_TENANT, _RUN, "KIND"), subjects.event
     yield subjects.result(_TENANT, _RUN), subjects.result
-    for what in ("requested", "resolved"):
-        yield subjects.approval(_TENANT, "ID", what), subjects.approval
-    for what in ("asked", "answered"):
-        yield subjects.question(_TENANT, _RUN, what), subjects.question
+    yield subjects.approval(_TENANT, "ID", "WHAT"), subjects.approval
+    yield subjects.question(_TENANT, _RUN, "WHAT"), subjects.question
 
 
 def _internal() -> Iterator[tuple[str, object]]:
@@ -87,8 +85,9 @@ def _row(one: tuple[str, object]) -> tuple[str, str, str, str]:
         for heard in rights.subscribe
         if _matches(heard.partition(" ")[0], subject)
     )
-    what = sentence(built_by)
-    return f"`{subject}`", what, ", ".join(publishers), ", ".join(dict.fromkeys(hearers))
+    kept = (f"stream {one['name']}" for one in _streams() if _any(one["subjects"], subject))
+    heard_by = ", ".join([*dict.fromkeys(hearers), *kept])
+    return f"`{subject}`", sentence(built_by), ", ".join(publishers), heard_by
 
 
 def _asked(role: str) -> tuple[str, str, str, str]:
@@ -130,7 +129,7 @@ def _stream(config: streams.Config) -> tuple[str, str, str, str]:
     per_subject: int = config.get("max_msgs_per_subject", 0)
     keeps = "until it has become a run" if config["retention"] == "workqueue" else "until dropped"
     if per_subject:
-        keeps = f"the newest {per_subject} of each subject"
+        keeps = "the newest of each subject" if per_subject == 1 else f"{per_subject} of each"
     bounds = [f"{config['max_msgs']:,} messages"] if "max_msgs" in config else []
     if "max_age" in config:
         bounds.append(f"{config['max_age'] // (86_400 * 10**9)} days")

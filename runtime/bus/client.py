@@ -63,12 +63,12 @@ class ShortClient(Client):
 
     def put(self, subject: str, data: bytes, reply: str) -> bool:
         """Leave a message for the flusher. False: nothing was done, take the library's way."""
-        flushing = self._flush_queue
-        is_flushed = self._flusher_task is not None and not self._flusher_task.done()
-        if not self.is_connected or flushing is None or not is_flushed:
+        flushing: asyncio.Queue[asyncio.Future[Any]] | None = self._flush_queue
+        flusher: asyncio.Task[Any] | None = self._flusher_task
+        if flushing is None or flusher is None or flusher.done() or not self.is_connected:
             return False
-        if self._pending_data_size > self._max_pending_size:
-            return False  # which waits until there is room
+        if not subject or self._pending_data_size > self._max_pending_size:
+            return False  # which refuses, or waits until there is room
         command = b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply.encode(), len(data), data)
         self._pending.append(command)
         self._pending_data_size += len(command)
@@ -83,18 +83,22 @@ class ShortClient(Client):
         if heard is None:
             await super()._process_msg(sid, subject, reply, data, headers)
             return
-        told: Mapping[str, str] | None = await self._process_headers(headers) if headers else None
+        told = await self._told(headers) if headers else _NO_HEADERS
         try:
             await heard(
                 Delivery(
                     subject=subject.decode(),
                     data=data,
                     reply=reply.decode(),
-                    headers=told or _NO_HEADERS,
+                    headers=told,
                 )
             )
         except Exception as error:  # noqa: BLE001 -- as the library does: the reader goes on
             await self._error_cb(error)
+
+    async def _told(self, headers: bytes) -> Mapping[str, str]:
+        found: dict[str, str] | None = await self._process_headers(headers)  # pyright: ignore[reportUnknownMemberType] -- an untyped parameter
+        return found or _NO_HEADERS
 
 
 class NatsWire(Watchers):
@@ -200,7 +204,7 @@ class NatsWire(Watchers):
         self, subject: str, data: bytes, reply: str = "", headers: Mapping[str, str] | None = None
     ) -> None:
         """See ``Wire``."""
-        size = size_of(data, headers)
+        size = size_of(data, headers) if headers else len(data)
         if size > self._client.max_payload:
             raise TooLarge(f"a message to {subject}", size, self._client.max_payload)
         if not headers and self._client.put(subject, data, reply):

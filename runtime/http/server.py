@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import unquote
 
 import anyio
-from anyio.abc import AnyByteReceiveStream, Listener, SocketAttribute, SocketStream
+from anyio.abc import Listener, SocketAttribute, SocketStream
 
 from messages.errors import ConfigError
 from runtime.log import Level, Line, describe, log
@@ -109,7 +109,9 @@ class HttpServer:
         Raises:
             ConfigError: See ``address_of``.
         """
-        self._host, self._port = address_of(listen)
+        host, port = address_of(listen)
+        self._host: str = host
+        self._port: int = port
         self._handler = handler
         self._listener: Listener[SocketStream] | None = None
         self._open = 0
@@ -197,7 +199,7 @@ class HttpServer:
             raise _Refused(HTTPStatus.INTERNAL_SERVER_ERROR) from error
 
 
-async def _read(stream: AnyByteReceiveStream) -> tuple[str, HttpRequest]:
+async def _read(stream: SocketStream) -> tuple[str, HttpRequest]:
     """Method and target of one request; its headers are read and mean nothing here.
 
     Raises:

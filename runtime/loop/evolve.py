@@ -292,14 +292,9 @@ def _assessed(state: LoopState) -> LoopState:
     rejected = [c for c in turn.calls if c.result and c.result.kind == "rejected"]
     is_ok = any(c.result and c.result.kind == "ok" for c in turn.calls)
     is_all_rejected = bool(turn.calls) and len(rejected) == len(turn.calls)
-    seen = replace(
-        state.seen,
-        stalled=progress.stalled_after(state) if is_ok or errors else state.seen.stalled,
-        fingerprint=progress.state_fingerprint(state.seen, state.outstanding),
-    )
     state = replace(
         state,
-        seen=seen,
+        seen=progress.close_step(state, is_judged=is_ok or bool(errors)),
         consecutive_errors=0 if is_ok else state.consecutive_errors + (1 if errors else 0),
         corrections=state.corrections + 1 if is_all_rejected else 0,
     )

@@ -59,8 +59,18 @@ def state_fingerprint(seen: Seen, outstanding: tuple[Outstanding, ...]) -> str:
 
 def stalled_after(state: LoopState) -> int:
     """Consecutive steps without change, the open one included."""
-    now = state_fingerprint(state.seen, state.outstanding)
-    return state.seen.stalled + 1 if now == state.seen.fingerprint else 0
+    return _stalled(state.seen, state_fingerprint(state.seen, state.outstanding))
+
+
+def _stalled(seen: Seen, now: str) -> int:
+    return seen.stalled + 1 if now == seen.fingerprint else 0
+
+
+def close_step(state: LoopState, *, is_judged: bool) -> Seen:
+    """``state.seen`` at the end of a step; one without results does not count as stalled."""
+    seen, now = state.seen, state_fingerprint(state.seen, state.outstanding)
+    stalled = _stalled(seen, now) if is_judged else seen.stalled
+    return replace(seen, stalled=stalled, fingerprint=now)
 
 
 def sighting(state: LoopState, call: CallState) -> Sighting | None:

@@ -68,8 +68,9 @@ def publish(place: Path, payload: bytes, agent: str = "refund") -> None:
 
 def letters(command: Command, count: int) -> list[dict[str, Any]]:
     """The dead letters, once there are so many."""
+    rows: list[dict[str, Any]] = []
     for _ in range(50):
-        rows: list[dict[str, Any]] = command("dlq", "ls", "-o", "json").json["letters"]
+        rows = command("dlq", "ls", "-o", "json").json["letters"]
         if len(rows) == count:
             return rows
     raise AssertionError(rows)

@@ -3,8 +3,8 @@
 The info string says what a block is: ``python`` is run (``title=NAME`` saves it under that name
 first, and a ``test_`` file is run by pytest), ``sh`` is pasted into the reader's shell, ``console``
 shows ``$`` commands with their output, in which ``...`` stands for anything. ``json`` and ``toml``
-must parse; ``toml title=NAME`` is saved, too. ``text`` and ``mermaid`` are pictures. All blocks of a
-page share one folder and shell.
+must parse; ``toml title=NAME`` is saved, too. ``text`` and ``mermaid`` are pictures. All blocks of
+a page share one folder and shell.
 """
 
 import json

@@ -9,7 +9,7 @@ import pytest
 
 from actors.gateway import Gateway
 from messages import subjects
-from messages.ledger import Due
+from messages.ledger import Due, DueRuns
 from runtime.bus.presence import Presence
 from runtime.calls import AGENT, MODEL
 from runtime.clock import MachineClock, MachineIds
@@ -170,20 +170,23 @@ CALLS = msgspec.structs.replace(SPEC, name=AGENT, model=MODEL, tools=SPEC.tools[
 
 
 async def with_calls(here: World) -> None:
-    """A second gateway, of an app that has reads to call, answers from now on."""
+    """The gateway of an app that has reads to call, from now on."""
     assert here.gateway is not None
     agents = {"refund": SPEC, AGENT: CALLS}
-    here.gateway._api._app = here.gateway._api._app._replace(calls=CALLS)  # pyright: ignore[reportPrivateUsage]
     fresh = Gateway(
         bus=here.bus, agents=agents, settings=Settings(), clock=MachineClock(), ids=MachineIds()
     )
-    here.gateway._api._verbs = fresh._api._verbs  # pyright: ignore[reportPrivateUsage]
+    here.gateway._api._verbs = fresh._api._verbs
 
 
 async def test_a_call_is_a_run_of_whoever_asks() -> None:
     async with world() as here:
         await with_calls(here)
-        body = {"tool": "lookup_order", "arguments": {"order_id": "8472"}, "run_id": "c-1"}
+        body: dict[str, Any] = {
+            "tool": "lookup_order",
+            "arguments": {"order_id": "8472"},
+            "run_id": "c-1",
+        }
         assert (await here.api("operator", "call", **body))["existing"] is False
         assert (await here.api("operator", "call", **body))["existing"] is True
         run = await here.api("operator", "show", run_id="c-1")
@@ -246,7 +249,8 @@ async def test_a_run_whose_owner_died_is_found() -> None:
         await here.grow(RUN)  # taken by a process that never renews
         here.late_s = 10.0
         [due] = await here.ledger.apply([Due(process="x", limit=5)])
-        assert RUN in [run.run_id for run in due.runs]  # pyright: ignore[reportAttributeAccessIssue]
+        assert isinstance(due, DueRuns)
+        assert RUN in [run.run_id for run in due.runs]
         found = await checks(here)
         assert found["owners"]["ok"] is False
         assert RUN in found["owners"]["detail"]
@@ -271,7 +275,12 @@ async def test_the_gateway_counts_what_it_serves() -> None:
 
 def test_work_that_fails_is_counted() -> None:
     presence = Presence(role="notifier", subject="x")
-    with pytest.raises(RuntimeError), presence.at_work(MachineClock()):
-        assert presence.running == 1
-        raise RuntimeError
+
+    def fail() -> None:
+        with presence.at_work(MachineClock()):
+            assert presence.running == 1
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert (presence.running, presence.served, presence.failed) == (0, 1, 1)

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from messages.errors import BrokenChain, NotFound, TreadleError
-from messages.events import ProposalRejected, StepLost
+from messages.events import ProposalRejected, StepLost, StepReserved
 from messages.ledger import Due, DueRun, DueRuns, RunRow, RunRows
-from messages.parts import Amount, Problem
+from messages.parts import Amount, Problem, Reservation
 from messages.subjects import ROLES
 from runtime.views import trace_run
 from runtime.views.actors import actor_rows, missing_roles
@@ -51,6 +51,24 @@ def test_a_trace_has_times_tokens_cost_and_calls() -> None:
         "person": "approver",
     }
     assert (third["model"], third["calls"]) == (None, [])
+
+
+def test_the_final_turn_stands_apart_from_the_last_step() -> None:
+    entries = list(journals.journal()[:2])
+    final = Reservation(
+        step=1, most=Amount(tokens=500), output_tokens=200, take_id="t", is_final=True
+    )
+    last = replace(
+        entries[1],
+        version=2,
+        events=(StepReserved(reservation=final), journals.decided(1, "nothing", {}, 30)),
+    )
+    before = trace_run(journals.state_at(1), journals.row_at(1), entries, T0 + 9)["steps"]
+    run = trace_run(journals.state_at(1), journals.row_at(1), [*entries, last], T0 + 9)
+    *steps, end = run["steps"]
+    assert steps[0] == before[0], "the step keeps its own decision, tokens and calls"
+    assert (end["step"], end["is_final"], end["calls"]) == (None, True, [])
+    assert (end["model"]["proposes"], end["tokens"]) == ("final", 30)
 
 
 def test_a_wait_ends_when_the_run_goes_on() -> None:

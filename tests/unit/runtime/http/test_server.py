@@ -1,5 +1,5 @@
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 
 import anyio
@@ -34,12 +34,9 @@ async def talk(port: int, *said: bytes) -> bytes:
     async with await anyio.connect_tcp("127.0.0.1", port) as stream:
         for part in said:
             await stream.send(part)
-        with anyio.fail_after(5):
-            try:
-                while True:
-                    heard += await stream.receive()
-            except (anyio.EndOfStream, anyio.BrokenResourceError):
-                return heard
+        with anyio.fail_after(5), suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+            while True:
+                heard += await stream.receive()
     return heard
 
 

@@ -18,6 +18,7 @@ from messages.state import LoopState
 from runtime.loop.budget import STEP_OVERHEAD_BYTES, input_bound
 from runtime.model.render import (
     FINAL_OVERHEAD_BYTES,
+    UNNAMEABLE,
     Conversation,
     Sent,
     fold_conversation,
@@ -194,6 +195,29 @@ def _first(state: LoopState) -> list[e.AnyEvent]:
         e.Accepted(step=1, actions=(call.action,)),
         e.Authorised(step=1, verdicts=(verdict,), policy="p"),
     ]
+
+
+@pytest.mark.parametrize("name", ["delete everything!", "", "a.b", "x" * 129, "ключ", None, 7])
+def test_a_name_that_the_provider_refuses_is_stood_in_for(name: Any) -> None:
+    """The record keeps the name; the model reads it in the result."""
+    rejected = e.ProposalRejected(step=1, ordinal=0, problem=NO)
+    call: Block = {"type": "tool_use", "id": "tu-0", "name": name, "input": {}}
+    talk = told_of([decided(call, use(1, "look-Up_2")), rejected, replace(rejected, ordinal=1)])
+    names = [block["name"] for block in talk.messages[1]["content"]]
+    assert names == [UNNAMEABLE, "look-Up_2"]
+    assert ids(talk.messages[2], "tool_result", "tool_use_id") == ["tu-0", "tu-1"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome"),
+    [("error", "error"), ("refused", "refused, not executed"), ("unmet", "unmet, not executed")],
+)
+def test_a_call_that_did_not_run_is_told_so(kind: Any, outcome: str) -> None:
+    state = authorised(accepted(told(born(), decided(use(0, "look", x=1)))), "allow")
+    talk = told_of(
+        [*_first(state), e.Observed(step=1, ordinal=0, kind=kind, problem=NO), e.Assessed(step=1)]
+    )
+    assert shown(talk)["outcome"] == outcome
 
 
 def test_a_rejected_plain_answer_is_told_as_text() -> None:

@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def test_the_files_beside_an_app_count(
     folder.mkdir()
     (folder / "configured_app.py").write_text("app = None\n")
     (folder / "treadle.toml").write_text("[runtime]\nslots = 3\n")
-    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
     line = ("config", "show", "--app", "configured_app:app", "--origin", "-o", "json")
     reply = cli(*line).json
     assert reply["settings"]["runtime.slots"] == 3

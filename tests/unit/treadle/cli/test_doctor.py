@@ -53,7 +53,11 @@ def test_a_clock_that_is_wrong(cli: RunCli, well: FakeDaemon) -> None:
 def test_a_full_disk(cli: RunCli, well: FakeDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
     assert well.replies
     full = shutil.disk_usage("/")._replace(free=1)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: full)
+
+    def usage(_path: object) -> object:
+        return full
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
     assert [row["name"] for row in cli("doctor", "-o", "json").json["findings"]] == ["disk"]
 
 
