@@ -64,7 +64,7 @@ class ShortClient(Client):
     def put(self, subject: str, data: bytes, reply: str) -> bool:
         """Leave a message for the flusher. False: nothing was done, take the library's way."""
         flushing: asyncio.Queue[asyncio.Future[Any]] | None = self._flush_queue
-        flusher: asyncio.Task[Any] | None = self._flusher_task
+        flusher: asyncio.Task[Any] | None = self._flusher_task  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] -- a bare Task
         if flushing is None or flusher is None or flusher.done() or not self.is_connected:
             return False
         if not subject or self._pending_data_size > self._max_pending_size:

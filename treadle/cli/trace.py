@@ -96,7 +96,7 @@ def _step_lines(step: Row) -> Iterator[dict[str, Any]]:
     model = as_mapping(step["model"])
     proposes = plain(model.get("proposes") or "no decision is known")
     yield _line(
-        step=plain(step["step"]),
+        step=("final" if step.get("is_final") else plain(step["step"])),
         what=f"decide, {plain(model['model'])}" if model else "decide",
         seconds=model.get("seconds"),
         at=step["offset_seconds"],
