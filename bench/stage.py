@@ -66,6 +66,9 @@ agent = Agent(
 )
 
 
+_LOOK_S = 0.01
+
+
 class Spent(NamedTuple):
     """What something took: seconds on the wall, and of this process's CPU."""
 
@@ -151,9 +154,14 @@ class Stage:
         return loaded.entries
 
     async def _check(self, run_id: str) -> None:
-        loaded = await self.asking.again(Load(tenant=TENANT, run_id=run_id, upto=0))
-        if not isinstance(loaded, Loaded) or loaded.row.summary.status is not Status.SUCCEEDED:
-            raise AssertionError(f"run {run_id} did not succeed")
+        """It succeeded, and nothing of it is left to do beside what is measured next."""
+        while True:
+            loaded = await self.asking.again(Load(tenant=TENANT, run_id=run_id, upto=0))
+            if not isinstance(loaded, Loaded) or loaded.row.summary.status is not Status.SUCCEEDED:
+                raise AssertionError(f"run {run_id} did not succeed")
+            if loaded.row.published:
+                return
+            await anyio.sleep(_LOOK_S)
 
 
 def roles_of(

@@ -13,16 +13,20 @@ _VARIABLE: Final = "_TREADLE_COMPLETE"
 """Click answers with completions when it is set; see ``main``."""
 
 
-@command("completion", effect="ro")
+_HELP: Final = """Print the completion script of a shell.
+
+\b
+bash   eval "$(treadle completion bash)"        in ~/.bashrc
+zsh    eval "$(treadle completion zsh)"         in ~/.zshrc
+fish   treadle completion fish > ~/.config/fish/completions/treadle.fish
+"""
+"""Not a docstring: click keeps the lines after a backspace as they are; a raw string has none."""
+
+
+@command("completion", effect="ro", help=_HELP)
 @click.argument("shell", type=click.Choice(_SHELLS), metavar="bash|zsh|fish")
 def completion(*, shell: str) -> None:
-    r"""Print the completion script of a shell.
-
-    \b
-    bash   eval "$(treadle completion bash)"        in ~/.bashrc
-    zsh    eval "$(treadle completion zsh)"         in ~/.zshrc
-    fish   treadle completion fish > ~/.config/fish/completions/treadle.fish
-    """
+    """Print the completion script of a shell; see ``_HELP``."""
     options = current_options()
     kind = get_completion_class(shell)
     if kind is None:  # click knows these three
