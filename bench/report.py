@@ -16,6 +16,7 @@ from bench.loop import ITERATIONS, ROUNDS, report
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "performance.md"
 _MACHINE = ("nats-py", "msgspec", "anyio", "aiosqlite", "PyNaCl")
 _GIB = 2**30
+PRODUCT_GOAL, BARE_GOAL, GROWTH_GOAL = 0.7, 0.45, 1.25
 
 
 def machine() -> str:
@@ -61,6 +62,10 @@ def row(name: str, found: dict[str, Any]) -> str:
     )
 
 
+def _is_met(*, is_met: bool) -> str:
+    return "met" if is_met else "not met"
+
+
 def page(found: dict[str, Any], today: str) -> str:
     """The whole page."""
     apart = found["two_processes"]
@@ -81,6 +86,9 @@ def page(found: dict[str, Any], today: str) -> str:
         iterations=ITERATIONS,
         lengths=lengths,
         growth=found["growth_200_over_10"],
+        product_goal=_is_met(is_met=found["c32"]["ratio_product"] >= PRODUCT_GOAL),
+        bare_goal=_is_met(is_met=found["c32"]["ratio_bare"] >= BARE_GOAL),
+        growth_goal=_is_met(is_met=found["growth_200_over_10"] <= GROWTH_GOAL),
         api=found["intake"]["api_runs_per_s"],
         stream=found["intake"]["stream_runs_per_s"],
     )
@@ -100,6 +108,9 @@ CPU is this process's, per iteration: the product, the bare floor, the product f
 orchestrator is apart, its own is not in it; the floors are in one process there, too.
 
 Run length: {lengths} iterations, CPU per iteration, one run at a time; 200 over 10 is {growth}.
+
+Goals at 32 runs: 0.7 of the product floor ({product_goal}), 0.45 of the bare floor ({bare_goal});
+growth at most 1.25 ({growth_goal}).
 
 Intake, apart from all that, 32 tasks at once: {api} runs/s through the API, {stream} through the
 task stream.

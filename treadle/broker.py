@@ -9,7 +9,13 @@ import anyio.to_thread
 
 from messages.errors import ConfigError
 from runtime.bus.home import Home
-from runtime.bus.permissions import Credentials, all_rights, inbox_prefix
+from runtime.bus.permissions import (
+    DEFAULT_PEOPLE,
+    Credentials,
+    Person,
+    all_rights,
+    inbox_prefix,
+)
 from runtime.bus.server import EmbeddedServer
 from runtime.clock import MachineIds
 from runtime.settings import Settings
@@ -45,7 +51,7 @@ class Own:
 
 @dataclass(frozen=True)
 class Outside:
-    """A server that somebody else runs, with the users of ``treadle nats-config``."""
+    """A server that somebody else runs, with the users that the data directory generates."""
 
     url: str
     users: Mapping[str, Credentials]
@@ -91,16 +97,40 @@ async def open_broker(options: DaemonOptions, settings: Settings) -> AsyncGenera
         join = await anyio.to_thread.run_sync(read_join, options.join)
         yield Joined(options.join, url or join.url, join.grant_public_key)
     elif url:
-        users = await anyio.to_thread.run_sync(outside_users, options.data_dir)
+        people = people_of(settings)
+        users = await anyio.to_thread.run_sync(outside_users, options.data_dir, people)
         yield Outside(url, users)
     else:
         async with EmbeddedServer(
-            options.data_dir, binary=settings.nats.server_binary, port=settings.nats.port
+            options.data_dir,
+            people=people_of(settings),
+            binary=settings.nats.server_binary,
+            port=settings.nats.port,
         ) as server:
             yield Own(server)
 
 
-def outside_users(data_dir: Path) -> Mapping[str, Credentials]:
+def people_of(settings: Settings) -> tuple[Person, ...]:
+    """Who connects from outside: the three of every data directory, and whoever is configured.
+
+    Somebody of ``[people]`` may be asked, a principal of ``[tenants]`` may submit.
+    """
+    people = {person.user: person for person in DEFAULT_PEOPLE}
+    asked = [
+        Person(kind="approver", principal=name, tenant=person.tenant)
+        for name, person in settings.people.items()
+    ]
+    submitting = [
+        Person(kind="submitter", principal=name, tenant=tenant)
+        for tenant, configured in settings.tenants.items()
+        for name in configured.principals
+    ]
+    for person in (*asked, *submitting):
+        _ = people.setdefault(person.user, person)
+    return tuple(people.values())
+
+
+def outside_users(data_dir: Path, people: tuple[Person, ...]) -> Mapping[str, Credentials]:
     """Users and passwords of this data directory, made once. Blocks on the disk.
 
     Raises:
@@ -109,7 +139,7 @@ def outside_users(data_dir: Path) -> Mapping[str, Credentials]:
     home = Home(data_dir / "nats")
     try:
         home.make()
-        state = home.prepare(all_rights(), 0, MachineIds())
+        state = home.prepare(all_rights(people), 0, MachineIds())
     except OSError as error:
         raise ConfigError(str(data_dir), f"cannot be written: {error.strerror}") from error
     return {

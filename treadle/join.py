@@ -12,11 +12,13 @@ from pathlib import Path
 import msgspec
 
 from messages.errors import ConfigError
-from runtime.bus.permissions import Credentials
+from messages.subjects import ROLES
+from runtime.bus.permissions import DAEMON, Credentials
 
 CONNECTION_FILE = "connection.json"
 JOIN_FILE = "join.json"
-PEOPLE = ("submitter", "approver", "operator")
+_INNER = frozenset({*ROLES, DAEMON})
+"""Users that are no people: connection.json does not tell their passwords."""
 
 
 class _User(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +95,7 @@ def write_connection(
         "pid": os.getpid(),
         "started_at": started_at,
         "tenant": "default",
-        "users": {name: _user(users[name]) for name in PEOPLE},
+        "users": {name: _user(user) for name, user in users.items() if name not in _INNER},
     }
     place = data_dir / CONNECTION_FILE
     write_private(place, msgspec.json.encode(record))

@@ -58,13 +58,21 @@ async def come_to_rest(
                 on_event(event)
                 if event["kind"] == "suspended" and event.get("status") in _REST:
                     run = await api.show(run_id)
-                    if run["status"] in _REST:
+                    if _waits_for_a_person(run):
                         return run
         return await api.show(run_id)
     raise TimedOutError(
         f"run {run_id} is still under way after {timeout_s:g} s",
         hint=f"it goes on: treadle watch {run_id}",
     )
+
+
+def _waits_for_a_person(run: Row) -> bool:
+    """Not while a decision is on its way: the run is about to go on."""
+    if run["status"] != Status.AWAITING_APPROVAL:
+        return run["status"] in _REST
+    approval = run.get("approval")
+    return approval is None or approval.get("state", "pending") == "pending"
 
 
 def exit_code_of(run: Row) -> int:
