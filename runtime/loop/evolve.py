@@ -14,10 +14,9 @@ from messages.errors import BrokenChain
 from messages.events import AnyEvent
 from messages.ledger import Entry
 from messages.parts import Amount, Problem
-from messages.state import LoopState, Question, Turn
-from messages.status import Reason, Status
-from runtime.loop import budget, calls, progress
-from runtime.loop.strategies.loop import read_turn
+from messages.state import LoopState, Question
+from messages.status import Status
+from runtime.loop import calls, progress, steps
 from runtime.loop.transitions import change as change_status
 
 
@@ -110,25 +109,25 @@ def evolve(state: LoopState, event: AnyEvent) -> LoopState:  # noqa: C901, PLR09
         case e.RunCreated():
             raise BrokenChain(f"run {state.run_id} is created twice")
         case e.StepReserved():
-            return _reserved(state, event)
+            return steps.reserved(state, event)
         case e.StepLost():
-            return _lost(state, event)
+            return steps.lost(state, event)
         case e.Decided():
-            return _decided(state, event)
+            return steps.decided(state, event)
         case e.Consulted():
-            return _consulted(state, event)
+            return steps.consulted(state, event)
         case e.ProposalRejected():
-            return _rejected(state, event)
+            return steps.rejected(state, event)
         case e.Accepted():
-            return _accepted(state, event)
+            return steps.accepted(state, event)
         case e.ProgressFlagged():
-            return _flagged(state, event)
+            return steps.flagged(state, event)
         case e.Assessed():
-            return _assessed(state)
+            return steps.assessed(state)
         case e.Judged():
-            return _in_turn(state, is_judged=True)
+            return steps.in_turn(state, is_judged=True)
         case e.CompletionRejected():
-            return _in_turn(_grown(state, event.problem), problem=event.problem)
+            return steps.in_turn(steps.grown(state, event.problem), problem=event.problem)
         case e.Authorised():
             return calls.authorise(state, event)
         case e.Rechecked():
@@ -171,136 +170,6 @@ _EXPIRED = Problem(
 )
 
 
-def _in_turn(state: LoopState, **changes: object) -> LoopState:
-    return replace(state, turn=replace(calls.turn_of(state), **changes))
-
-
-def _reserved(state: LoopState, event: e.StepReserved) -> LoopState:
-    reservation = event.reservation
-    return replace(
-        state,
-        reservation=reservation,
-        turn=None,
-        has_had_final_turn=state.has_had_final_turn or reservation.is_final,
-    )
-
-
-def _lost(state: LoopState, event: e.StepLost) -> LoopState:
-    is_final = state.reservation is not None and state.reservation.is_final
-    return replace(
-        state,
-        reservation=None,
-        step_count=state.step_count + (0 if is_final else 1),
-        spent=_plus(state.spent, event.charged),
-        model_calls=state.model_calls + len(event.attempts),
-    )
-
-
-def _plus(a: Amount, b: Amount) -> Amount:
-    return Amount(tokens=a.tokens + b.tokens, cost_microusd=a.cost_microusd + b.cost_microusd)
-
-
-def _decided(state: LoopState, event: e.Decided) -> LoopState:
-    reservation = state.reservation
-    is_final = reservation is not None and reservation.is_final
-    proposal, proposed = read_turn(event.content, event.stop_reason, is_final=is_final)
-    is_empty = proposal.kind == "empty"
-    told = budget.result_bytes("") if proposal.control_id is not None else 0
-    return replace(
-        state,
-        reservation=None,
-        step_count=state.step_count + (0 if is_final else 1),
-        usage=state.usage.plus(event.usage),
-        spent=_plus(state.spent, event.charged),
-        exhausted=state.exhausted or _over(state, event),
-        context_bytes=state.context_bytes + budget.talk_bytes(event.content) + told,
-        model_s=state.model_s + event.duration_s,
-        model_calls=state.model_calls + max(1, len(event.attempts)),
-        nudges=state.nudges + 1 if is_empty else 0,
-        turn=Turn(step=event.step, content=event.content, proposal=proposal, calls=proposed),
-    )
-
-
-def _over(state: LoopState, event: e.Decided) -> str:
-    """More than was reserved is charged in full and ends the run (GUARANTEES.md G4)."""
-    if state.reservation is None:
-        return ""
-    most = state.reservation.most
-    if event.charged.tokens > most.tokens:
-        return Reason.MAX_TOKENS
-    has_limit = state.limits.max_cost_microusd is not None
-    if has_limit and event.charged.cost_microusd > most.cost_microusd:
-        return Reason.MAX_USD
-    return ""
-
-
-def _consulted(state: LoopState, event: e.Consulted) -> LoopState:
-    return replace(
-        state,
-        usage=state.usage.plus(event.usage),
-        spent=_plus(state.spent, event.charged),
-        model_s=state.model_s + event.duration_s,
-        model_calls=state.model_calls + 1,
-    )
-
-
-def _rejected(state: LoopState, event: e.ProposalRejected) -> LoopState:
-    if event.ordinal is None:
-        return _rejected_whole(state, event.problem)
-    call = calls.call_of(state, event.ordinal)
-    state = replace(state, seen=progress.turn_down(state.seen, call))
-    return calls.end(state, event.ordinal, "rejected", problem=event.problem)
-
-
-def _rejected_whole(state: LoopState, problem: Problem) -> LoopState:
-    """Nothing of the turn is done; each of its calls still gets its one result."""
-    state = _grown(replace(state, corrections=state.corrections + 1), problem)
-    for call in calls.turn_of(state).calls:
-        if call.phase != "observed":
-            state = calls.end(state, call.ordinal, "rejected", problem=problem)
-    return _in_turn(state, problem=problem, is_assessed=True)
-
-
-def _accepted(state: LoopState, event: e.Accepted) -> LoopState:
-    if not event.actions:
-        proposal = replace(calls.turn_of(state).proposal, output=event.output)
-        return _in_turn(state, proposal=proposal, is_checked=True)
-    for action in event.actions:
-        state = calls.accept(state, action)
-    return state
-
-
-def _flagged(state: LoopState, event: e.ProgressFlagged) -> LoopState:
-    if event.level == "stop":
-        return _in_turn(state, stopped_by=event.kind)
-    flagged = state.seen.flagged
-    if event.kind not in flagged:
-        flagged = (*flagged, event.kind)
-    state = replace(state, seen=replace(state.seen, flagged=flagged))
-    if event.ordinal is None:
-        return state
-    return calls.change(
-        state,
-        event.ordinal,
-        lambda c: replace(c, result=c.result and replace(c.result, warning=event.message)),
-    )
-
-
-def _assessed(state: LoopState) -> LoopState:
-    turn = calls.turn_of(state)
-    errors = [c for c in turn.calls if c.result and c.result.kind == "error"]
-    rejected = [c for c in turn.calls if c.result and c.result.kind == "rejected"]
-    is_ok = any(c.result and c.result.kind == "ok" for c in turn.calls)
-    is_all_rejected = bool(turn.calls) and len(rejected) == len(turn.calls)
-    state = replace(
-        state,
-        seen=progress.close_step(state, is_judged=is_ok or bool(errors)),
-        consecutive_errors=0 if is_ok else state.consecutive_errors + (1 if errors else 0),
-        corrections=state.corrections + 1 if is_all_rejected else 0,
-    )
-    return _in_turn(state, is_assessed=True)
-
-
 def _rechecked(state: LoopState, event: e.Rechecked) -> LoopState:
     if event.unmet is None:
         return calls.change(state, event.ordinal, lambda c: replace(c, is_rechecked=True))
@@ -328,11 +197,6 @@ def _observed(state: LoopState, event: e.Observed) -> LoopState:
     return calls.observe(state, event)
 
 
-def _grown(state: LoopState, shown: object) -> LoopState:
-    """The conversation grows by what the model will be told."""
-    return replace(state, context_bytes=state.context_bytes + budget.result_bytes(shown))
-
-
 def _resolved(state: LoopState, event: e.ApprovalResolved) -> LoopState:
     if event.decision == "approved":
         state = calls.change(state, event.ordinal, lambda c: replace(c, phase="approved"))
@@ -350,7 +214,7 @@ def _human_asked(state: LoopState, event: e.HumanAsked) -> LoopState:
 
 def _human_answered(state: LoopState, event: e.HumanAnswered) -> LoopState:
     return replace(
-        _grown(state, [event.person, event.answer]),
+        steps.grown(state, [event.person, event.answer]),
         question=None,
         answers=state.answers + 1,
         consecutive_errors=0,
@@ -369,7 +233,7 @@ def _suspended(state: LoopState, event: e.Suspended) -> LoopState:
     state = _status(state, event.status, event.reason, event.until)
     turn = state.turn
     if event.status is Status.WAITING and turn is not None and turn.proposal.kind == "wait":
-        return _in_turn(state, is_waited=True)
+        return steps.in_turn(state, is_waited=True)
     return state
 
 
@@ -378,7 +242,7 @@ def _child_ended(state: LoopState, event: e.ChildEnded) -> LoopState:
     children = tuple(child for child in state.children if child.run_id != event.run_id)
     if len(children) == len(state.children):
         return state  # its carve was returned already: once is enough
-    return replace(state, spent=_plus(state.spent, used), children=children)
+    return replace(state, spent=steps.plus(state.spent, used), children=children)
 
 
 def _finished(state: LoopState, event: e.Finished) -> LoopState:
