@@ -19,6 +19,7 @@ from nats.js import JetStreamContext
 
 APP = "treadle.examples.refunds:app"
 READY_S = 30.0
+CLOSE_S = 5.0
 
 
 class Daemon:
@@ -143,11 +144,13 @@ async def raw_client(url: str, user: str, password: str, inbox: str) -> AsyncGen
         )
         yield client
     finally:
-        transport = client._transport  # left open by nats-py if its server is killed
-        await client.close()
-        if transport is not None:
-            transport.close()
-        await _end_tasks_of(client)
+        # Shielded: a test that cancels the block would else skip all of this.
+        with anyio.move_on_after(CLOSE_S, shield=True):
+            transport = client._transport  # left open by nats-py if its server is killed
+            await client.close()
+            if transport is not None:
+                transport.close()
+            await _end_tasks_of(client)
 
 
 async def _end_tasks_of(client: Client) -> None:
