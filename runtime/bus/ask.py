@@ -213,7 +213,20 @@ class Asker:
                 log(Line.ASK_FAILED, Level.DEBUG, subject=waiting.control, code=error.code)
 
     async def _heard(self, delivery: Delivery) -> None:
-        waiting = self._open.get(delivery.subject)
+        self._take(self._open.get(delivery.subject), delivery)
+
+    def hear(self, reply: str, data: bytes) -> bool:
+        """Take a reply or a beat from this very process. False: nobody here waits for it.
+
+        The request came over the broker, by which everybody may hear it and any member of the role
+        may take it; the way back to the one asker who waits needs no broker.
+        """
+        waiting = self._open.get(reply)
+        if waiting is not None:
+            self._take(waiting, Delivery(subject=reply, data=data))
+        return waiting is not None
+
+    def _take(self, waiting: _Open | None, delivery: Delivery) -> None:
         if waiting is None or waiting.replied.done():
             if not delivery.data.startswith(BEAT):
                 log(Line.LATE_MESSAGE_DROPPED, Level.DEBUG, subject=delivery.subject)

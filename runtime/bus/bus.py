@@ -211,7 +211,7 @@ async def open_bus(
     """
     async with lone_errors() as tasks:
         asker = Asker(wire, clock, pace)
-        desk = Desk(wire, clock, pace, tasks)
+        desk = Desk(wire, asker.hear, clock, pace, tasks)
         directory = Directory(wire, identity, clock)
         durable = streams or JetStream(wire, asker, clock)
         bus = WireBus(wire, asker, desk, durable, directory)

@@ -135,6 +135,11 @@ class NatsWire(Watchers):
         """See ``Wire``."""
         return self._client.is_connected
 
+    @property
+    def max_payload(self) -> int:
+        """See ``Wire``."""
+        return self._client.max_payload
+
     async def connected(self, deadline_s: float) -> None:
         """See ``Wire``."""
         with anyio.move_on_after(deadline_s):

@@ -5,7 +5,7 @@ quick handler sends none.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
@@ -29,15 +29,24 @@ _REMEMBERED = 4096
 class Desk:
     """Keeps every job that any service of the connection has accepted and not ended."""
 
-    def __init__(self, wire: Wire, clock: Clock, pace: Pace, tasks: TaskGroup) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        hear: Callable[[str, bytes], bool],
+        clock: Clock,
+        pace: Pace,
+        tasks: TaskGroup,
+    ) -> None:
         """Args.
 
         wire: the connection.
+        hear: takes a reply whose asker is on this very connection; False: it is not.
         clock: for deadlines and heartbeats.
         pace: how often and how long.
         tasks: where handlers run.
         """
         self.wire = wire
+        self._hear = hear
         self.clock = clock
         self.pace = pace
         self.tasks = tasks
@@ -58,6 +67,8 @@ class Desk:
         """It has ended."""
         job.is_ended = True
         self._jobs.pop(job.reply, None)
+        while self._beating and self._beating[0].is_ended:
+            _ = self._beating.popleft()
 
     def was_cancelled(self, reply: str) -> bool:
         """Whether the asker gave up before its request was read."""
@@ -89,12 +100,17 @@ class Desk:
         """Send a reply or a beat; a reply that cannot be sent becomes the failure to send it."""
         try:
             try:
-                await self.wire.publish(reply, encode(message))
+                await self._send(reply, encode(message))
             except WireError as error:
                 log(Line.HANDLER_FAILED, Level.ERROR, code=error.code, message=error.message)
-                await self.wire.publish(reply, encode(to_failure(error)))
+                await self._send(reply, encode(to_failure(error)))
         except BusError as error:
             log(Line.BUS_ERROR, Level.WARNING, code=error.code, message=error.message)
+
+    async def _send(self, reply: str, data: bytes) -> None:
+        """To the asker, who may be next door; what does not fit the wire fits nowhere."""
+        if len(data) > self.wire.max_payload or not self._hear(reply, data):
+            await self.wire.publish(reply, data)
 
     @asynccontextmanager
     async def controlled(self, role: str) -> AsyncGenerator[None]:

@@ -131,6 +131,11 @@ class MemoryWire(Watchers):
         """See ``Wire``."""
         return self._inbox
 
+    @property
+    def max_payload(self) -> int:
+        """See ``Wire``."""
+        return self._hub.max_payload
+
     async def connected(self, deadline_s: float) -> None:  # noqa: ARG002 -- it will not come back
         """See ``Wire``."""
         if not self.is_connected:

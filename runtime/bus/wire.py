@@ -72,6 +72,11 @@ class Wire(Protocol):
         """Whether a message would leave now."""
         ...
 
+    @property
+    def max_payload(self) -> int:
+        """Bytes of payload and headers that the broker lets through."""
+        ...
+
     async def connected(self, deadline_s: float) -> None:
         """Wait until there is a connection.
 
