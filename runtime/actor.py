@@ -55,6 +55,9 @@ class Actor(ABC):
         del request
         return None
 
+    def _is_quick(self) -> bool:
+        return type(self).at_once is not Actor.at_once
+
     def tools(self) -> tuple[str | None, ...]:
         """The tools to subscribe to; (None,) for a role that has none."""
         return (None,)
@@ -74,7 +77,7 @@ class Actor(ABC):
                         self.answer if self.is_inline else self.handle,
                         tool=tool,
                         is_inline=self.is_inline,
-                        at_once=self.at_once,
+                        at_once=self.at_once if self._is_quick() else None,
                         slots=self.slots,
                         pending=self.pending,
                     )

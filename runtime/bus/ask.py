@@ -12,7 +12,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from messages import subjects
-from messages.base import Beat, CancelAsk, Failure, Request, reply_types
+from messages.base import Beat, CancelAsk, Failure, Message, Request, reply_types
 from messages.codec import decode, encode
 from messages.errors import (
     BusError,
@@ -62,6 +62,19 @@ class _Open:
             self.replied.exception()
 
 
+def read_reply(request: Request[ReplyT], reply: Message, subject: str) -> ReplyT:
+    """A reply of the kind that the request names.
+
+    Raises:
+        RemoteFailure: it is another one; or the error that the reply reports.
+    """
+    if isinstance(reply, reply_types(type(request))):
+        return reply  # pyright: ignore[reportReturnType] -- what reply_types says is what ReplyT is
+    if isinstance(reply, Failure):
+        raise to_error(reply, subject)
+    raise RemoteFailure("WIRE", f"{subject} answered with {type(reply).__name__}")
+
+
 class Asker:
     """Every ask and plain request of one connection.
 
@@ -91,24 +104,32 @@ class Asker:
         self, request: Request[ReplyT], *, deadline_s: float, silence_s: float | None
     ) -> ReplyT:
         """See ``Bus.ask``."""
-        kind = type(request)
         subject = subjects.rpc(cast("Request[object]", request))
         delivery = await self.exchange(
             subject,
             encode(request),
             deadline_s=deadline_s,
             silence_s=self._pace.silence_s if silence_s is None else silence_s,
-            control=subjects.control(kind.role),
+            control=subjects.control(request.role),
         )
         try:
             reply = decode(delivery.data)
         except WireError as error:
             raise RemoteFailure(error.code, f"{subject}: {error.message}") from error
-        if isinstance(reply, reply_types(kind)):
-            return reply  # pyright: ignore[reportReturnType] -- what reply_types says is what ReplyT is
-        if isinstance(reply, Failure):
-            raise to_error(reply, subject)
-        raise RemoteFailure("WIRE", f"{subject} answered with {type(reply).__name__}")
+        return read_reply(request, reply, subject)
+
+    async def show(self, request: Request[object]) -> str:
+        """Let those who listen to the request's subject hear of one that was answered in place.
+
+        It names no reply subject, so that nobody answers it again.
+
+        Returns:
+            The subject.
+        """
+        subject, data = subjects.rpc(request), encode(request)
+        if self._wire.is_connected:
+            await self._wire.publish(subject, data)
+        return subject
 
     async def exchange(
         self,

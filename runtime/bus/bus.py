@@ -5,14 +5,14 @@ The same for NATS and for memory; ``client.connect`` and ``memory.connect`` buil
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from messages.base import Request
 from messages.errors import TreadleError
-from runtime.bus.ask import Asker
+from runtime.bus.ask import Asker, read_reply
 from runtime.bus.desk import Desk
 from runtime.bus.directory import Directory, Identity
 from runtime.bus.jetstream import JetStream
@@ -50,6 +50,7 @@ class WireBus:
         self._desk = desk
         self._streams = streams
         self._directory = directory
+        self._near: dict[str, Service] = {}
         self._agents: tuple[str, ...] | None = None
         self._came_back = anyio.Event()
         wire.watch(reconnected=self._note_reconnect)
@@ -57,8 +58,17 @@ class WireBus:
     async def ask(
         self, request: Request[ReplyT], *, deadline_s: float = 10.0, silence_s: float | None = None
     ) -> ReplyT:
-        """See ``port.Bus``."""
-        return await self._asker.ask(request, deadline_s=deadline_s, silence_s=silence_s)
+        """See ``port.Bus``.
+
+        What this very connection serves and can answer without waiting is answered in place: with
+        one NATS user for both there is nobody to tell apart, and nothing to wait for or to share.
+        """
+        near = self._near.get(request.role)
+        reply = near.answer_in_place(cast("Request[object]", request)) if near else None
+        if reply is None:
+            return await self._asker.ask(request, deadline_s=deadline_s, silence_s=silence_s)
+        subject = await self._asker.show(cast("Request[object]", request))
+        return read_reply(request, reply, subject)
 
     @asynccontextmanager
     async def serve(  # noqa: PLR0913 -- how a role is served, each by name
@@ -84,7 +94,13 @@ class WireBus:
             pending=pending,
         )
         async with service.serving(), self._directory.listed(service):
-            yield service
+            if service.is_quick:
+                self._near[role] = service
+            try:
+                yield service
+            finally:
+                if self._near.get(role) is service:
+                    del self._near[role]
 
     @property
     def open_asks(self) -> int:

@@ -77,6 +77,11 @@ class Service:
         self._something_ended = anyio.Event()
 
     @property
+    def is_quick(self) -> bool:
+        """Whether some of its requests are answered without waiting."""
+        return self._at_once is not None
+
+    @property
     def waiting(self) -> int:
         """Accepted requests without a slot."""
         return len(self._jobs) - self.running
@@ -133,9 +138,11 @@ class Service:
                 await self._desk.tell(job.reply, Failure(code=STOPPED, message=words))
 
     async def _on_request(self, delivery: Delivery) -> None:
+        if not delivery.reply:
+            return  # it was answered in place, and is shown to whoever listens
         now = self._desk.clock.monotonic()
         left_s = self._seconds_left(delivery.reply)
-        if not delivery.reply or left_s < -self._desk.pace.skew_s:
+        if left_s < -self._desk.pace.skew_s:
             log(Line.LATE_MESSAGE_DROPPED, Level.DEBUG, subject=delivery.subject, left_s=left_s)
             return
         try:
@@ -146,7 +153,7 @@ class Service:
             log(Line.BAD_MESSAGE, Level.WARNING, subject=delivery.subject, code=error.code)
             await self._desk.tell(delivery.reply, to_failure(error))
             return
-        reply = self._answer_at_once(request) if self._at_once is not None else None
+        reply = self._answer_at_once(request)
         if reply is not None:
             await self._desk.tell(delivery.reply, reply)
             self.busy_s += self._desk.clock.monotonic() - now
@@ -175,6 +182,15 @@ class Service:
         if subjects.rpc(request) != delivery.subject:
             raise NotAllowed(f"a {type(request).__name__} was sent to {delivery.subject}")
         return request
+
+    def answer_in_place(self, request: Request[object]) -> Message | None:
+        """The answer to a request of this very connection; None: it has to be asked for."""
+        if self._subscription is None:
+            return None
+        started = self._desk.clock.monotonic()
+        reply = self._answer_at_once(request)
+        self.busy_s += self._desk.clock.monotonic() - started
+        return reply
 
     def _answer_at_once(self, request: Request[object]) -> Message | None:
         try:
