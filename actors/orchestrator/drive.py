@@ -43,26 +43,37 @@ class Drive:
 
     async def step(self) -> bool:
         """Perform one directive. False: the drive is over."""
-        if self.hand.interrupt.is_heard:
-            self.hand.interrupt.is_heard = False
-            await self.hand.pen.read_signals()
-        self._fold_signals()
-        if self._is_poison():
-            return await self.hand.finish(
+        hand = self.hand
+        if hand.interrupt.is_heard:
+            hand.interrupt.is_heard = False
+            await hand.pen.read_signals()
+        if hand.pen.signals:
+            self._fold_signals()
+        if self._deaths and self._is_poison():
+            return await hand.finish(
                 d.Finish(
                     status=Status.FAILED,
                     reason=Reason.POISON,
                     why=f"{self._deaths} owners died while driving it",
                 )
             )
-        hand = self.hand
         moment = hand.pen.moment(hand.times.skew_s)
         return await self.perform(next_directive(hand.pen.state, hand.agent, moment))
 
     async def perform(self, directive: d.Directive) -> bool:  # noqa: C901, PLR0912 - one flat match over a closed union
         """Do what the loop asks for. False: the drive is over."""
         hand = self.hand
-        match directive:
+        match directive:  # what every step needs comes first
+            case d.Decide():
+                return await thinking.decide(hand, directive)
+            case d.Validate():
+                return await checks.validate(hand, directive)
+            case d.Authorise():
+                return await checks.authorise(hand, directive.ordinals)
+            case d.Execute():
+                return await execute.execute(hand, directive)
+            case d.Assess():
+                return await checks.assess(hand)
             case d.Nothing():
                 return False
             case d.LetGo():
@@ -71,24 +82,14 @@ class Drive:
             case d.Record():
                 self.hand.pen.add(*directive.events)
                 return True
-            case d.Decide():
-                return await thinking.decide(hand, directive)
-            case d.Validate():
-                return await checks.validate(hand, directive)
-            case d.Authorise():
-                return await checks.authorise(hand, directive.ordinals)
             case d.Recheck():
                 return await checks.recheck(hand, directive)
             case d.RequestApproval():
                 return people.request_approval(hand, directive)
             case d.AskPerson():
                 return people.ask_person(hand, directive)
-            case d.Execute():
-                return await execute.execute(hand, directive)
             case d.Reconcile():
                 return await reconcile.reconcile(hand, directive)
-            case d.Assess():
-                return await checks.assess(hand)
             case d.Judge():
                 return await checks.judge(hand, directive)
             case d.Suspend():

@@ -92,19 +92,25 @@ class Pen:
 
     def moment(self, grant_margin_s: float = 0.0) -> Moment:
         """What is pending from outside, for the next decision."""
+        monotonic = self._clock.monotonic()
+        quiet = Moment(
+            at=self._ledger_now + (monotonic - self._read_at),
+            stretch_s=monotonic - self._stretch_from,
+            is_held=self.is_held,
+            take_id=self.take_id,
+            grant_margin_s=grant_margin_s,
+        )
+        if not self.signals:
+            return quiet
         pending = self.pending()
         control = [s for s in pending if s.kind in {"pause", "resume"}]
         last = control[-1] if control else None
-        return Moment(
-            at=self.now(),
-            stretch_s=self._clock.monotonic() - self._stretch_from,
+        return replace(
+            quiet,
             cancel=next((s for s in pending if s.kind == "cancel"), None),
             pause=last if last and last.kind == "pause" else None,
             is_resumed=last is not None and last.kind == "resume",
-            is_held=self.is_held,
-            is_signalled=bool(self.signals),
-            take_id=self.take_id,
-            grant_margin_s=grant_margin_s,
+            is_signalled=True,
         )
 
     def pending(self) -> tuple[Signal, ...]:

@@ -5,7 +5,6 @@ asking -> waiting -> approved -> accepted for what a person has to decide. Every
 with exactly one result, whatever happened to it.
 """
 
-from collections.abc import Callable
 from typing import Literal
 
 from msgspec.structs import replace
@@ -50,20 +49,20 @@ def call_of(state: LoopState, ordinal: int) -> CallState:
     return turn_of(state).calls[ordinal]
 
 
-def change(state: LoopState, ordinal: int, update: Callable[[CallState], CallState]) -> LoopState:
-    """``state`` with one call of the open turn changed."""
-    turn = turn_of(state)
-    calls = tuple(update(c) if c.ordinal == ordinal else c for c in turn.calls)
-    return replace(state, turn=replace(turn, calls=calls))
+def change(state: LoopState, ordinal: int, **fields: object) -> LoopState:
+    """``state`` with fields of one call of the open turn changed."""
+    return replace(state, turn=_with(turn_of(state), ordinal, fields))
+
+
+def _with(turn: Turn, ordinal: int, fields: dict[str, object]) -> Turn:
+    calls = list(turn.calls)
+    calls[ordinal] = replace(calls[ordinal], **fields)
+    return replace(turn, calls=tuple(calls))
 
 
 def accept(state: LoopState, action: Action) -> LoopState:
     """A call is well-formed; an approval it already has stays with it."""
-    return change(
-        state,
-        action.ordinal,
-        lambda call: replace(call, phase="accepted", action=action, is_rechecked=False),
-    )
+    return change(state, action.ordinal, phase="accepted", action=action, is_rechecked=False)
 
 
 def authorise(state: LoopState, event: Authorised) -> LoopState:
@@ -73,23 +72,20 @@ def authorise(state: LoopState, event: Authorised) -> LoopState:
             problem = verdict.problem or Problem(code="POLICY_DENIED", message=verdict.why)
             state = end(state, verdict.ordinal, "denied", problem=problem)
             continue
-        grant = event.grant
+        grant, call = event.grant, call_of(state, verdict.ordinal)
         state = change(
             state,
             verdict.ordinal,
-            lambda call, verdict=verdict, grant=grant: replace(
-                call,
-                phase="allowed" if verdict.decision == "allow" else "asking",
-                rule=verdict.rule,
-                why=verdict.why,
-                group=verdict.group or "",
-                size=verdict.size,
-                package=verdict.package,
-                approval_expires_at=verdict.expires_at or call.approval_expires_at,
-                grant_id=grant.id if grant else "",
-                grant_expires_at=grant.expires_at if grant else 0.0,
-                is_rechecked=False,
-            ),
+            phase="allowed" if verdict.decision == "allow" else "asking",
+            rule=verdict.rule,
+            why=verdict.why,
+            group=verdict.group or "",
+            size=verdict.size,
+            package=verdict.package,
+            approval_expires_at=verdict.expires_at or call.approval_expires_at,
+            grant_id=grant.id if grant else "",
+            grant_expires_at=grant.expires_at if grant else 0.0,
+            is_rechecked=False,
         )
     return state
 
@@ -99,12 +95,9 @@ def ask(state: LoopState, event: ApprovalRequested) -> LoopState:
     state = change(
         state,
         event.ordinal,
-        lambda call: replace(
-            call,
-            phase="waiting",
-            approval_id=event.approval_id,
-            approval_expires_at=event.expires_at,
-        ),
+        phase="waiting",
+        approval_id=event.approval_id,
+        approval_expires_at=event.expires_at,
     )
     return outstanding(state, event.ordinal, "proposed")
 
@@ -114,13 +107,10 @@ def intend(state: LoopState, event: Intended) -> LoopState:
     state = change(
         state,
         event.ordinal,
-        lambda call: replace(
-            call,
-            phase="intended",
-            effect=event.effect,
-            intents=call.intents + 1,
-            grant_id=event.grant_id,
-        ),
+        phase="intended",
+        effect=event.effect,
+        intents=call_of(state, event.ordinal).intents + 1,
+        grant_id=event.grant_id,
     )
     return outstanding(state, event.ordinal, "intended")
 
@@ -129,8 +119,8 @@ def observe(state: LoopState, event: Observed) -> LoopState:
     """A call has its result, or its outcome is unknown and must be reconciled."""
     call = call_of(state, event.ordinal)
     if event.kind == "unknown":
-        state = change(state, event.ordinal, lambda c: replace(c, phase="unknown"))
-        state = record(state, call, "unknown", None)
+        state = change(state, event.ordinal, phase="unknown")
+        state = replace(state, tool_history=_history(state, call, "unknown", None))
         return outstanding(state, event.ordinal, "unknown")
     status: OutstandingStatus = "executed" if event.kind == "ok" else "dropped"
     state = outstanding(state, event.ordinal, status)
@@ -144,9 +134,7 @@ def reconcile(state: LoopState, event: Reconciled) -> LoopState:
             state = outstanding(state, event.ordinal, "executed")
             return end(state, event.ordinal, "ok", evidence=event.evidence)
         case "absent":
-            state = change(
-                state, event.ordinal, lambda c: replace(c, phase="accepted", is_rechecked=False)
-            )
+            state = change(state, event.ordinal, phase="accepted", is_rechecked=False)
             return outstanding(state, event.ordinal, "approved")
         case "undecidable":
             return outstanding(state, event.ordinal, "unknown")
@@ -161,31 +149,30 @@ def end(
     evidence: Evidence | None = None,
 ) -> LoopState:
     """A call is over: its result, what the model will be shown of it, and what was turned down."""
-    evidence_id = evidence.id if evidence else None
+    call, evidence_id = call_of(state, ordinal), evidence.id if evidence else None
     result = CallResult(kind=kind, problem=problem, evidence_id=evidence_id)
-    state = change(state, ordinal, lambda c: replace(c, phase="observed", result=result))
-    call = call_of(state, ordinal)
     shown = [evidence.payload, evidence.notes] if evidence else problem
-    state = replace(
-        state,
-        evidence=(*state.evidence, evidence) if evidence else state.evidence,
-        context_bytes=state.context_bytes + budget.result_bytes(shown),
-        seen=progress.turn_down(state.seen, call) if kind in _TURNED_DOWN else state.seen,
-    )
     if kind not in {"ok", "error"} and any(
         o.step == turn_of(state).step and o.ordinal == ordinal for o in state.outstanding
     ):
         state = outstanding(state, ordinal, "dropped")
-    return record(state, call, kind, evidence_id)
+    return replace(
+        state,
+        turn=_with(turn_of(state), ordinal, {"phase": "observed", "result": result}),
+        evidence=(*state.evidence, evidence) if evidence else state.evidence,
+        context_bytes=state.context_bytes + budget.result_bytes(shown),
+        seen=progress.turn_down(state.seen, call) if kind in _TURNED_DOWN else state.seen,
+        tool_history=_history(state, call, kind, evidence_id),
+    )
 
 
-def record(
+def _history(
     state: LoopState,
     call: CallState,
     outcome: ResultKind | Literal["unknown"],
     evidence_id: str | None,
-) -> LoopState:
-    """One more line of tool history."""
+) -> tuple[ToolRecord, ...]:
+    """Tool history with one more line."""
     action = call.action
     line = ToolRecord(
         step=turn_of(state).step,
@@ -195,7 +182,7 @@ def record(
         outcome=outcome,
         evidence_id=evidence_id,
     )
-    return replace(state, tool_history=(*state.tool_history, line))
+    return (*state.tool_history, line)
 
 
 def outstanding(state: LoopState, ordinal: int, status: OutstandingStatus) -> LoopState:

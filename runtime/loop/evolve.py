@@ -105,37 +105,37 @@ def evolve(state: LoopState, event: AnyEvent) -> LoopState:  # noqa: C901, PLR09
     Raises:
         IllegalTransition: the event would change the status against the table.
     """
-    match event:
-        case e.RunCreated():
-            raise BrokenChain(f"run {state.run_id} is created twice")
-        case e.StepReserved():
-            return steps.reserved(state, event)
-        case e.StepLost():
-            return steps.lost(state, event)
+    match event:  # what nearly every step brings comes first
         case e.Decided():
             return steps.decided(state, event)
+        case e.Accepted():
+            return steps.accepted(state, event)
+        case e.Authorised():
+            return calls.authorise(state, event)
+        case e.Observed():
+            return _observed(state, event)
+        case e.Assessed():
+            return steps.assessed(state)
+        case e.StepReserved():
+            return steps.reserved(state, event)
+        case e.RunCreated():
+            raise BrokenChain(f"run {state.run_id} is created twice")
+        case e.StepLost():
+            return steps.lost(state, event)
         case e.Consulted():
             return steps.consulted(state, event)
         case e.ProposalRejected():
             return steps.rejected(state, event)
-        case e.Accepted():
-            return steps.accepted(state, event)
         case e.ProgressFlagged():
             return steps.flagged(state, event)
-        case e.Assessed():
-            return steps.assessed(state)
         case e.Judged():
             return steps.in_turn(state, is_judged=True)
         case e.CompletionRejected():
             return steps.in_turn(steps.grown(state, event.problem), problem=event.problem)
-        case e.Authorised():
-            return calls.authorise(state, event)
         case e.Rechecked():
             return _rechecked(state, event)
         case e.Intended():
             return calls.intend(state, event)
-        case e.Observed():
-            return _observed(state, event)
         case e.Reconciled():
             return calls.reconcile(state, event)
         case e.ApprovalRequested():
@@ -172,7 +172,7 @@ _EXPIRED = Problem(
 
 def _rechecked(state: LoopState, event: e.Rechecked) -> LoopState:
     if event.unmet is None:
-        return calls.change(state, event.ordinal, lambda c: replace(c, is_rechecked=True))
+        return calls.change(state, event.ordinal, is_rechecked=True)
     problem = Problem(code="PRECONDITION_UNMET", message=event.unmet)
     return calls.end(state, event.ordinal, "unmet", problem=problem)
 
@@ -199,7 +199,7 @@ def _observed(state: LoopState, event: e.Observed) -> LoopState:
 
 def _resolved(state: LoopState, event: e.ApprovalResolved) -> LoopState:
     if event.decision == "approved":
-        state = calls.change(state, event.ordinal, lambda c: replace(c, phase="approved"))
+        state = calls.change(state, event.ordinal, phase="approved")
         return calls.outstanding(state, event.ordinal, "approved")
     problem = Problem(code=calls.PERSON_DENIED, message=f"{event.person} said no: {event.reason}")
     return calls.end(state, event.ordinal, "denied", problem=problem)

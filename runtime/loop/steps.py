@@ -127,11 +127,9 @@ def flagged(state: LoopState, event: e.ProgressFlagged) -> LoopState:
     state = replace(state, seen=replace(state.seen, flagged=flagged))
     if event.ordinal is None:
         return state
-    return calls.change(
-        state,
-        event.ordinal,
-        lambda c: replace(c, result=c.result and replace(c.result, warning=event.message)),
-    )
+    result = calls.call_of(state, event.ordinal).result
+    warned = result and replace(result, warning=event.message)
+    return calls.change(state, event.ordinal, result=warned)
 
 
 def assessed(state: LoopState) -> LoopState:
