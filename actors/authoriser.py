@@ -2,10 +2,10 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from messages.agent import AgentSpec
@@ -36,8 +36,7 @@ _CREATIONS = 4096
 """Runs whose creation is kept: it never changes."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
+class Case(msgspec.Struct, frozen=True, kw_only=True):
     """One Authorise and what the ledger says about it.
 
     Attributes:

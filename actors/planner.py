@@ -78,12 +78,15 @@ class Planner(Actor):
         reservation = request.reservation
         sent = request_of(talk, agent, self._tools[agent.name], reservation)
         started_at, started = self._clock.now(), self._clock.monotonic()
-        try:
-            with anyio.fail_after(max(work.seconds_left - 1.0, 0.1)):
+        late = ModelError("timeout", "the model did not answer in time")
+        answer: ModelAnswer | ModelError = late
+        with anyio.move_on_after(max(work.seconds_left - 1.0, 0.1)):
+            try:
                 answer = await self._models[agent.name].attempt(sent)
-        except (ModelError, TimeoutError) as error:
-            duration_s = self._clock.monotonic() - started
-            return _failed(error, request, started_at, duration_s)
+            except (ModelError, TimeoutError) as error:
+                answer = error if isinstance(error, ModelError) else late
+        if isinstance(answer, ModelError):
+            return _failed(answer, request, started_at, self._clock.monotonic() - started)
         decided = _decided(answer, agent, request)
         return Decision(
             decided=Decided(
@@ -138,9 +141,8 @@ def _decided(answer: ModelAnswer, agent: AgentSpec, request: Decide) -> tuple[Us
 
 
 def _failed(
-    error: ModelError | TimeoutError, request: Decide, started_at: float, duration_s: float
+    failure: ModelError, request: Decide, started_at: float, duration_s: float
 ) -> ModelFailed:
-    failure = error if isinstance(error, ModelError) else _too_late()
     attempt = Attempt(
         request_id=failure.request_id,
         started_at=started_at,
@@ -154,7 +156,3 @@ def _failed(
         attempts=(attempt,),
         retry_after_s=failure.retry_after_s,
     )
-
-
-def _too_late() -> ModelError:
-    return ModelError("timeout", "the model did not answer in time")

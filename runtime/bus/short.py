@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nats.aio.client import Client
 from nats.protocol.parser import AWAITING_CONTROL_LINE, Parser
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _NO_HEADERS: Mapping[str, str] = {}
 _END = b"\r\n"
+_KEPT = 64 * 1024
+"""Bytes of a message that has not come whole which are looked at again with its rest."""
 _HIGH_WATER = 64 * 1024
 """Bytes that the socket has not taken yet: beyond it the library's flusher waits for room."""
 
@@ -73,11 +75,23 @@ class ShortClient(Client):
     async def _process_msg(  # private, and the only door; the contract suite notices a change
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
     ) -> None:
+        told = await self._told(headers) if headers and sid in self.heard else _NO_HEADERS
+        await self.hear(sid, subject, reply, data, headers, told)
+
+    async def hear(
+        self,
+        sid: int,
+        subject: bytes,
+        reply: bytes,
+        data: bytes,
+        headers: bytes = b"",
+        told: Mapping[str, str] = _NO_HEADERS,
+    ) -> None:
+        """Hand one message over, the short way if somebody hears its subscription that way."""
         heard = self.heard.get(sid)
         if heard is None:
             await super()._process_msg(sid, subject, reply, data, headers)
             return
-        told = await self._told(headers) if headers else _NO_HEADERS
         try:
             await heard(
                 Delivery(subject=subject.decode(), data=data, reply=reply.decode(), headers=told)
@@ -91,23 +105,37 @@ class ShortClient(Client):
 
 
 class ShortParser(Parser):
-    """The library's parser, which is not asked about whole messages without headers.
+    """The library's parser, which is not asked about messages without headers.
 
     It tries six regular expressions and moves its buffer twice for each; those are read here at
     their place. Whatever else there is, from the first of it, is the library's: protocol lines,
-    headers, and a message whose rest has not come yet.
+    headers, and a message that is too long to be kept until its rest has come.
     """
+
+    def __init__(self, nc: "ShortClient") -> None:
+        self._rest = b""
+        super().__init__(nc)  # pyright: ignore[reportUnknownMemberType] -- untyped
+        self._client = nc
+
+    def reset(self) -> None:
+        """Forget what has been read: the connection is a new one."""
+        super().reset()
+        self._rest = b""
 
     async def parse(self, data: bytes = b"") -> None:
         """Hand over all messages that are whole."""
         if not self.buf and self.state == AWAITING_CONTROL_LINE:
-            data = data[await self._whole_messages(data) :]
+            data, self._rest = self._rest + data, b""
+            rest = data[await self._whole_messages(data) :]
+            if rest.startswith(b"MSG ") and len(rest) < _KEPT:
+                self._rest = rest
+                return
+            data = rest
         if data:
             await super().parse(data)
 
     async def _whole_messages(self, data: bytes) -> int:
         """How many bytes of the beginning were messages that were handed over."""
-        client: Any = self.nc
         at = 0
         while data.startswith(b"MSG ", at):
             line_end = data.find(_END, at)
@@ -120,5 +148,5 @@ class ShortParser(Parser):
                 break
             reply = words[2] if len(words) == 4 else b""  # noqa: PLR2004 -- subject, sid, reply, size
             at = stop + 2
-            await client._process_msg(int(words[1]), words[0], reply, data[start:stop], None)  # noqa: SLF001
+            await self._client.hear(int(words[1]), words[0], reply, data[start:stop])
         return at

@@ -5,8 +5,9 @@ a request id of its own, all of them within one deadline. Nobody retries a write
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar, cast
+
+from msgspec.structs import replace
 
 from messages.checks import JudgeVerdict
 from messages.errors import Transient

@@ -5,8 +5,9 @@ say that nothing happened. Any other exception, a deadline, ``Unknown``, a tool 
 or exits: it may have happened. A read changes nothing, so all of that is an error there.
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from messages.errors import Correctable, ToolError, Transient, Unknown, Unrecoverable
 from messages.parts import Attempt, JsonValue, Problem
@@ -20,8 +21,7 @@ NOT_STARTED = "NOT_STARTED"
 _NOTHING_HAPPENED = (Transient, Correctable, Unrecoverable)
 
 
-@dataclass(frozen=True)
-class Called:
+class Called(msgspec.Struct, frozen=True):
     """How a call ended.
 
     Attributes:
@@ -47,8 +47,7 @@ class Called:
     duration_s: float = 0.0
 
 
-@dataclass(frozen=True)
-class Found(Called):
+class Found(Called, frozen=True):
     """What a lookup found: ``kind`` is ok for an answer, unknown where it cannot be decided.
 
     Attributes:

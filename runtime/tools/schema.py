@@ -18,7 +18,7 @@ import msgspec
 from messages.errors import DeclarationError
 from messages.parts import Arguments, JsonValue, Problem
 from runtime.tools.clean import clean
-from runtime.tools.strict import closed, first_misfit, is_array, is_object
+from runtime.tools.strict import closed, first_misfit, is_array, is_object, is_settled
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -60,18 +60,21 @@ class Shape(Generic[T]):
     schema: Schema
     """JSON schema without references; objects refuse unknown fields."""
 
-    def __init__(self, kind: type[T], what: str) -> None:
+    def __init__(self, kind: type[T], what: str, *, is_closed: bool = False) -> None:
         """Read the type.
 
         Args:
             kind: Anything msgspec can decode: builtins, structs, dataclasses, TypedDicts, unions.
             what: How messages name it, such as ``tool 'issue_refund', parameter 'amount'``.
+            is_closed: The type itself refuses unknown fields; those inside may not.
 
         Raises:
             DeclarationError: It cannot be described or decoded.
         """
         self._kind = kind
         self.schema = describe(kind, what)
+        fields = self.schema.get("properties", {}).values() if is_closed else [self.schema]
+        self._is_checked = not all(is_settled(field) for field in fields)
 
     def decode(self, value: JsonValue, code: str = "BAD_ARGUMENTS") -> Decoded[T] | Problem:
         """Decode strictly: no unknown field, no coercion, no value that JSON cannot carry.
@@ -92,8 +95,7 @@ class Shape(Generic[T]):
             decoded = msgspec.convert(cleaned.value, self._kind, strict=True, str_keys=True)
         except msgspec.ValidationError as error:
             return Problem(code=code, message=_with_path(str(error)))
-        misfit = first_misfit(self.schema, cleaned.value)
-        if misfit is not None:
+        if self._is_checked and (misfit := first_misfit(self.schema, cleaned.value)) is not None:
             return Problem(code=code, message=misfit)
         return Decoded(decoded, encode(decoded))
 
@@ -122,7 +124,7 @@ class Parameters:
         for name, field in fields.items():
             describe(field.kind, f"tool {tool!r}, parameter {name!r}")
         self.names = tuple(fields)
-        self._shape = Shape(_struct(tool, fields), f"tool {tool!r}")
+        self._shape = Shape(_struct(tool, fields), f"tool {tool!r}", is_closed=True)
         self.schema = self._shape.schema
 
     def decode(self, arguments: JsonValue) -> Decoded[dict[str, object]] | Problem:

@@ -29,6 +29,8 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "null": (type(None),),
 }
 
+_SCALARS = frozenset(_JSON_TYPES) - {"object", "array"}
+
 _DROPPED = frozenset({"title", "discriminator"})
 """Names of classes, and OpenAPI's way of pointing to definitions, which are expanded here."""
 
@@ -61,6 +63,13 @@ def _closed_under(key: str, value: JsonValue) -> JsonValue:
     if key in {"items", "additionalProperties"} and is_object(value):
         return closed(value)
     return value
+
+
+def is_settled(schema: Schema) -> bool:
+    """Whether msgspec alone decides what fits: a scalar without a pattern."""
+    if "anyOf" in schema:
+        return all(is_settled(each) for each in schema["anyOf"])
+    return "pattern" not in schema and schema.get("type") in _SCALARS
 
 
 def first_misfit(schema: Schema, value: JsonValue, path: str = "$") -> str | None:
