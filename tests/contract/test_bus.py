@@ -1,8 +1,7 @@
 """What every bus must do, asked of the one in memory and of a real NATS server."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import cast
 
 import anyio
@@ -35,8 +34,7 @@ from messages.parts import Action
 from runtime.bus.bus import WireBus
 from runtime.bus.port import MAX_TRIES, Delivery, TaskDelivery, Work
 from runtime.bus.presence import Presence
-from runtime.bus.server import EmbeddedServer
-from tests.contract.bus_network import Network, over_memory, over_nats
+from tests.contract.bus_network import Network
 
 pytestmark = pytest.mark.anyio
 
@@ -46,35 +44,6 @@ RPC = "treadle.rpc.checkpointer.renew"
 CONTROL = "treadle.ctl.checkpointer"
 
 Handler = Callable[[Request[object], Work], Awaitable[Message]]
-
-
-@pytest.fixture(params=["memory", "nats"])
-async def network(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Network]:
-    if request.param == "memory":
-        yield over_memory()
-        return
-    async with EmbeddedServer(tmp_path / "server") as server:
-        yield over_nats(server)
-
-
-@pytest.fixture
-async def bus(network: Network) -> AsyncGenerator[WireBus]:
-    async with network.connect("daemon") as connected:
-        yield connected
-
-
-@pytest.fixture
-async def peer(network: Network) -> AsyncGenerator[WireBus]:
-    """Another connection."""
-    async with network.connect("daemon") as connected:
-        yield connected
-
-
-@pytest.fixture
-async def submitter(network: Network) -> AsyncGenerator[WireBus]:
-    """A connection from outside."""
-    async with network.connect("submitter") as connected:
-        yield connected
 
 
 async def done(_request: Request[object], _work: Work) -> Message:
