@@ -1,6 +1,5 @@
 """The short way in: however the bytes are torn, the messages are the ones that were sent."""
 
-
 from typing import TYPE_CHECKING
 
 import anyio
