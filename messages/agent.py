@@ -115,4 +115,7 @@ class AgentSpec(Part, kw_only=True):
 
     def tool(self, name: str) -> ToolSpec | None:
         """The tool of that name, or None."""
-        return next((tool for tool in self.tools if tool.name == name), None)
+        for tool in self.tools:
+            if tool.name == name:
+                return tool
+        return None

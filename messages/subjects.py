@@ -150,8 +150,8 @@ def question(tenant: str, run_id: str, what: str) -> str:
 
 def rpc(request: Request[object]) -> str:
     """Where a request to a role goes; an executor's carries the tool."""
-    tool = getattr(request, "tool", None)
     if request.role == "executor":
+        tool = getattr(request, "tool", None)
         return f"{ROOT}.rpc.executor.{identifier('tool', str(tool))}.{request.verb}"
     return f"{ROOT}.rpc.{request.role}.{request.verb}"
 

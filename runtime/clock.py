@@ -4,6 +4,7 @@ Whatever needs one of the three takes it as an argument, so a test, the simulato
 supply their own. Decisions (``runtime.loop``) get plain values and never see these classes.
 """
 
+import os
 import random
 import secrets
 import time
@@ -66,7 +67,7 @@ class MachineIds:
 
     def new_id(self, prefix: str) -> str:
         """See ``Ids``."""
-        return f"{prefix}-{secrets.token_hex(10)}"
+        return f"{prefix}-{os.urandom(10).hex()}"
 
     def new_secret(self) -> str:
         """See ``Ids``."""

@@ -214,7 +214,8 @@ class Pen:
         )
 
     def _committed(self, answer: Committed, stretch: float) -> None:
-        if any(isinstance(event, e.StepReserved) for event in self._events):
+        reserved = self.state.reservation
+        if reserved is not None and reserved is not self._base.reservation:
             self.may_use_reservation = True
         entry = Entry(
             tenant=self.state.tenant,

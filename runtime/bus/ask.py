@@ -6,7 +6,7 @@ and whoever answers, beats or drops a late request reads it there.
 
 import asyncio
 from collections.abc import Mapping
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -104,7 +104,7 @@ class Asker:
         self, request: Request[ReplyT], *, deadline_s: float, silence_s: float | None
     ) -> ReplyT:
         """See ``Bus.ask``."""
-        subject = subjects.rpc(cast("Request[object]", request))
+        subject = subjects.rpc(request)
         delivery = await self.exchange(
             subject,
             encode(request),

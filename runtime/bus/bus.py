@@ -5,7 +5,7 @@ The same for NATS and for memory; ``client.connect`` and ``memory.connect`` buil
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
@@ -64,10 +64,10 @@ class WireBus:
         one NATS user for both there is nobody to tell apart, and nothing to wait for or to share.
         """
         near = self._near.get(request.role)
-        reply = near.answer_in_place(cast("Request[object]", request)) if near else None
+        reply = near.answer_in_place(request) if near else None
         if reply is None:
             return await self._asker.ask(request, deadline_s=deadline_s, silence_s=silence_s)
-        subject = await self._asker.show(cast("Request[object]", request))
+        subject = await self._asker.show(request)
         return read_reply(request, reply, subject)
 
     @asynccontextmanager

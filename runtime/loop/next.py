@@ -50,7 +50,8 @@ def next_directive(state: LoopState, agent: AgentSpec, now: Moment) -> Directive
         return Nothing()
     if state.status.is_suspended:
         return _suspended(state, now)
-    open_calls = _calls(state, OPEN_PHASES)
+    by_phase = _phases(state.turn)
+    open_calls = _open(by_phase)
     if now.cancel is not None:
         return _cancel(state, now, open_calls)
     if open_calls:
@@ -59,15 +60,24 @@ def next_directive(state: LoopState, agent: AgentSpec, now: Moment) -> Directive
         return Suspend(status=Status.PAUSED, reason=Reason.BY_PERSON)
     if now.is_held:
         return LetGo()
-    return _running(state, agent, now)
+    return _running(state, agent, now, by_phase)
 
 
-def _running(state: LoopState, agent: AgentSpec, now: Moment) -> Directive:
+def _running(
+    state: LoopState, agent: AgentSpec, now: Moment, by_phase: dict[str, list[CallState]]
+) -> Directive:
     if state.question is not None:
         return Suspend(status=Status.AWAITING_HUMAN, reason=state.question.text[:200])
     if state.turn is None:
         return _new_step(state, agent, now)
-    return _in_turn(state, agent, now, state.turn)
+    return _in_turn(state, agent, now, state.turn, by_phase)
+
+
+def _open(by_phase: dict[str, list[CallState]]) -> list[CallState]:
+    if OPEN_PHASES.isdisjoint(by_phase):
+        return []
+    calls = [call for phase in OPEN_PHASES & by_phase.keys() for call in by_phase[phase]]
+    return sorted(calls, key=lambda call: call.ordinal)
 
 
 def _calls(state: LoopState, phases: frozenset[str]) -> tuple[CallState, ...]:
@@ -120,7 +130,7 @@ def _wakes(state: LoopState, now: Moment) -> str:
             return "timer" if is_due else ""
 
 
-def _cancel(state: LoopState, now: Moment, open_calls: tuple[CallState, ...]) -> Directive:
+def _cancel(state: LoopState, now: Moment, open_calls: list[CallState]) -> Directive:
     """Settle what may have started, give every other call its result, end."""
     if open_calls:
         return Reconcile(ordinal=open_calls[0].ordinal, is_cancelling=True)
@@ -164,10 +174,15 @@ def last_words(state: LoopState, agent: AgentSpec, now: Moment, reason: Reason) 
 
 
 # ------------------------------------------------------------------ inside a turn
-def _in_turn(state: LoopState, agent: AgentSpec, now: Moment, turn: Turn) -> Directive:
+def _in_turn(
+    state: LoopState,
+    agent: AgentSpec,
+    now: Moment,
+    turn: Turn,
+    by_phase: dict[str, list[CallState]],
+) -> Directive:
     if turn.problem is None and turn.proposal.kind in _BROKEN:
         return _broken_turn(state, turn)
-    by_phase = _phases(turn)
     if fresh := by_phase.get("proposed", []) + by_phase.get("approved", []):
         return Validate(ordinals=tuple(sorted(c.ordinal for c in fresh)))
     if unauthorised := by_phase.get("accepted", []) + _lapsed(by_phase, now):
@@ -186,9 +201,9 @@ def _in_turn(state: LoopState, agent: AgentSpec, now: Moment, turn: Turn) -> Dir
     return _observed_turn(state, agent, now, turn)
 
 
-def _phases(turn: Turn) -> dict[str, list[CallState]]:
+def _phases(turn: Turn | None) -> dict[str, list[CallState]]:
     phases: dict[str, list[CallState]] = {}
-    for call in turn.calls:
+    for call in turn.calls if turn is not None else ():
         phases.setdefault(call.phase, []).append(call)
     return phases
 
@@ -199,12 +214,14 @@ def _lapsed(by_phase: dict[str, list[CallState]], now: Moment) -> list[CallState
     The margin is the one that the executor leaves, and no more: a grant ends with its approval, so
     another one would not live longer.
     """
-    end = now.at + now.grant_margin_s
-    return [c for c in by_phase.get("allowed", []) if c.grant_expires_at <= end]
+    allowed, end = by_phase.get("allowed"), now.at + now.grant_margin_s
+    return [c for c in allowed if c.grant_expires_at <= end] if allowed else []
 
 
 def _unchecked(by_phase: dict[str, list[CallState]], agent: AgentSpec) -> list[CallState]:
     calls = by_phase.get("allowed", []) + by_phase.get("asking", [])
+    if not calls:
+        return []
     return [c for c in calls if not c.is_rechecked and _has_precondition(agent, c)]
 
 

@@ -4,7 +4,7 @@ Deny beats ask beats allow. Nothing that a model or a tool wrote can grant anyth
 decoded arguments, who asks, and the limits of policy.toml. Whatever goes wrong here is a deny.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, cast
 
 from messages.authority import Verdict
@@ -65,6 +65,11 @@ def decide(
         The strictest of: deny for an action that the validator would not have made, or without
         the tool's scope; the tool's rule; ask for a write without one; ask for a blind write.
     """
+    refusal = _unsound(tool, action) or _scope(tool, identity)
+    if refusal is not None:
+        return Judged(_verdict(action, refusal))
+    if tool.rule_hook is None:
+        return Judged(_verdict(action, _default(tool)))
     request = Request(
         policy=policy,
         tenant=identity.tenant,
@@ -72,10 +77,7 @@ def decide(
         scopes=identity.scopes,
         now=now,
     )
-    refusal = _unsound(tool, action) or _scope(tool, identity)
-    if refusal is not None:
-        return Judged(_verdict(action, refusal))
-    strictest = _strictest([_default(tool), _rule(tool, action, request)])
+    strictest = _strictest([_default(tool), _rule(tool, tool.rule_hook, action, request)])
     return Judged(_verdict(action, strictest), tuple(request.read))
 
 
@@ -119,10 +121,9 @@ def _default(tool: Tool[..., Any]) -> Opinion:
     return Opinion("default", allow())
 
 
-def _rule(tool: Tool[..., Any], action: Action, request: Request) -> Opinion:
-    hook = tool.rule_hook
-    if hook is None:
-        return Opinion("default", allow())
+def _rule(
+    tool: Tool[..., Any], hook: Callable[..., Ruling], action: Action, request: Request
+) -> Opinion:
     name = str(getattr(hook, "__name__", "rule"))
     decoded = tool.decode(action.arguments)
     if isinstance(decoded, Problem):

@@ -125,9 +125,10 @@ class Caller:
             ended, attempt = await self._attempt(function, ctx, values, left_s)
             attempts.append(attempt)
             again = isinstance(ended, Raised) and isinstance(ended.error, Transient)
+            if not again or len(attempts) > extra:
+                return ended, tuple(attempts)
             pause_s = self._pause_s(len(attempts))
-            is_time = self._clock.monotonic() + pause_s < end
-            if not again or len(attempts) > extra or not is_time:
+            if self._clock.monotonic() + pause_s >= end:
                 return ended, tuple(attempts)
             await self._clock.sleep(pause_s)
 
