@@ -118,7 +118,8 @@ task stream.
 ## What is measured
 
 An iteration is one decision, one call of a read tool and the checks around them, durable before
-the next: six requests over NATS, one entry of the journal, one signed grant, and its live events.
+the next: six requests, of which three are answered where they are asked and only shown on NATS,
+one entry of the journal, one signed grant, and its live events.
 The model is a script that answers at once. A run has {iterations} iterations and a final decision,
 which is not counted; it is accepted before the clock starts.
 
@@ -135,6 +136,7 @@ between minutes of a busy machine, so compare ratios, and only of one page.
 
     make bench                        # writes this page
     python -m bench.loop -o json      # the same figures as one JSON object
+    python -m bench.compare OTHER     # this checkout beside another one, turn about
 """
 
 

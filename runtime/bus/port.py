@@ -1,6 +1,6 @@
 """The bus as actors see it. ``client`` (NATS) and ``memory`` keep one contract suite.
 
-``ask`` must not assume how a message travels: delivering it locally may become an option.
+``ask`` does not assume how a message travels: what the same connection can answer does not.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
