@@ -96,23 +96,13 @@ async def authorise(
 
 async def recheck(hand: Hand, directive: d.Recheck) -> bool:
     """Preconditions, before a person is asked and again before anything runs."""
-    state = hand.pen.state
     for ordinal in directive.ordinals:
         call = hand.call(ordinal)
         grant = hand.grant(call.grant_id)
         if call.action is None or grant is None:
             return await authorise(hand, (ordinal,))
         verdict: execution.RecheckVerdict | None = None
-        request = execution.Recheck(
-            tenant=state.tenant,
-            run_id=state.run_id,
-            principal=state.identity.principal,
-            agent=state.agent,
-            step=hand.turn_step,
-            action=call.action,
-            grant=grant,
-            now=hand.pen.now(),
-        )
+        request = hand.order(execution.Recheck, call.action, grant)
         deadline_s = deadline_of(hand.agent, call.tool)
         with hand.interrupt.cutting():
             try:

@@ -16,9 +16,8 @@ from actors.orchestrator.hand import Hand
 from messages import events as e
 from messages import execution
 from messages.agent import ToolSpec
-from messages.authority import Grant
 from messages.errors import Busy, NoResponders, RemoteFailure, Silent, TreadleError
-from messages.parts import Action, Problem
+from messages.parts import Problem
 from messages.state import CallState
 from runtime.artifacts import INLINE_BYTES, keep_if_large
 from runtime.loop import directives as d
@@ -153,7 +152,8 @@ async def ask_executor(hand: Hand, call: CallState) -> execution.Outcome | None:
     if action is None or grant is None:
         return None
     is_write = action.key is not None
-    request = _execute(hand, action, grant)
+    evidence_id = hand.pen.state.next_evidence_id
+    request = hand.order(execution.Execute, action, grant, evidence_id=evidence_id)
     problem: Problem | None = None
     for delay_s in _DELAYS_S:
         if delay_s:
@@ -167,21 +167,6 @@ async def ask_executor(hand: Hand, call: CallState) -> execution.Outcome | None:
             if not is_untaken and (is_write or not isinstance(error, Silent)):
                 break
     return None if is_write else execution.Outcome(kind="error", problem=problem)
-
-
-def _execute(hand: Hand, action: Action, grant: Grant) -> execution.Execute:
-    state = hand.pen.state
-    return execution.Execute(
-        tenant=state.tenant,
-        run_id=state.run_id,
-        principal=state.identity.principal,
-        agent=state.agent,
-        step=hand.turn_step,
-        action=action,
-        grant=grant,
-        evidence_id=state.next_evidence_id,
-        now=hand.pen.now(),
-    )
 
 
 def observe(hand: Hand, ordinal: int, outcome: execution.Outcome | None) -> None:

@@ -3,7 +3,9 @@
 Pen, agent, the way to ask, the grants of this drive, and the ends: commit, suspend, finish, let go.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from actors.orchestrator.interrupt import Interrupt
 from actors.orchestrator.pen import Pen
@@ -12,12 +14,15 @@ from messages import events as e
 from messages.agent import AgentSpec
 from messages.authority import Grant
 from messages.ledger import Release
+from messages.parts import Action
 from messages.state import CallState
 from runtime.asking import Asking
 from runtime.clock import Clock, Ids
 from runtime.loop import directives as d
 from runtime.loop.summary import what_was_done
 from runtime.settings import Runtime
+
+OrderT = TypeVar("OrderT")
 
 
 @dataclass(kw_only=True)
@@ -58,6 +63,23 @@ class Hand:
         if turn is None:
             raise AssertionError("no open turn")
         return turn.calls[ordinal]
+
+    def order(
+        self, kind: Callable[..., OrderT], action: Action, grant: Grant, **more: object
+    ) -> OrderT:
+        """A request to an executor about one action of the open turn, under its grant."""
+        state = self.pen.state
+        return kind(
+            tenant=state.tenant,
+            run_id=state.run_id,
+            principal=state.identity.principal,
+            agent=state.agent,
+            step=self.turn_step,
+            action=action,
+            grant=grant,
+            now=self.pen.now(),
+            **more,
+        )
 
     @property
     def turn_step(self) -> int:

@@ -149,19 +149,9 @@ async def _look_up(hand: Hand, call: CallState) -> bool:
     grant = await _grant(hand, call, is_replay=False)
     if grant is None or call.action is None:
         return await _undecidable(hand, call, "policy no longer allows the lookup")
-    state = hand.pen.state
     finding: execution.Finding | None = None
-    request = execution.Reconcile(
-        tenant=state.tenant,
-        run_id=state.run_id,
-        principal=state.identity.principal,
-        agent=state.agent,
-        step=hand.turn_step,
-        action=call.action,
-        grant=grant,
-        evidence_id=state.next_evidence_id,
-        now=hand.pen.now(),
-    )
+    evidence_id = hand.pen.state.next_evidence_id
+    request = hand.order(execution.Reconcile, call.action, grant, evidence_id=evidence_id)
     deadline_s = deadline_of(hand.agent, call.tool)
     with hand.interrupt.cutting():
         try:

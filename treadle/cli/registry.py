@@ -1,8 +1,8 @@
 """What is registered: agents and tools; and calling one read by hand."""
 
 import json
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Literal
 
 import click
 
@@ -38,10 +38,7 @@ def agents() -> None:
 @agents.command("ls", effect="ro")
 def ls_agents() -> None:
     """List agents with model, tools and limits."""
-    options = current_options()
-    reply = session.run_async(lambda: _ask(options, "agents"))
-    rows = reply["agents"]
-    emit(options, reply, rows=rows, name="name", text=lambda: _agents_text(rows, options))
+    _list("agents", _agents_text)
 
 
 @agents.command("show", effect="ro")
@@ -68,10 +65,7 @@ def tools() -> None:
 @tools.command("ls", effect="ro")
 def ls_tools() -> None:
     """List tools: kind, scope, key, what is done about an unknown outcome."""
-    options = current_options()
-    reply = session.run_async(lambda: _ask(options, "tools"))
-    rows = reply["tools"]
-    emit(options, reply, rows=rows, name="name", text=lambda: _tools_text(rows, options))
+    _list("tools", _tools_text)
 
 
 @tools.command("show", effect="ro")
@@ -116,9 +110,17 @@ def call_tool(*, name: str, arguments: tuple[str, ...], timeout: float) -> int:
     return _print_call(options, name, run, seen)
 
 
-async def _ask(options: Options, what: str) -> session.Reply:
-    async with session.connect(options, session.OPERATOR) as api:
-        return await (api.agents() if what == "agents" else api.tools())
+def _list(what: Literal["agents", "tools"], text: Callable[[list[Row], Options], str]) -> None:
+    """Ask for all of them and print them."""
+    options = current_options()
+
+    async def ask() -> session.Reply:
+        async with session.connect(options, session.OPERATOR) as api:
+            return await (api.agents() if what == "agents" else api.tools())
+
+    reply = session.run_async(ask)
+    rows = reply[what]
+    emit(options, reply, rows=rows, name="name", text=lambda: text(rows, options))
 
 
 def _named(kind: str, name: str, rows: Iterable[Row]) -> Row:
