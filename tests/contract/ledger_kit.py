@@ -30,6 +30,7 @@ from messages.ledger import (
     AnyLedgerRequest,
     Append,
     Claim,
+    Claimed,
     Committed,
     Create,
     Created,
@@ -38,6 +39,7 @@ from messages.ledger import (
     ListEffects,
     Load,
     Loaded,
+    Refused,
     Renew,
     RunRow,
     SendSignal,
@@ -328,6 +330,24 @@ class Desk:
             outcome=outcome,  # pyright: ignore[reportArgumentType] -- each test's own word
             evidence=evidence() if outcome == "ok" else None,
         )
+
+
+async def with_intent(desk: Desk, effect: str = "replay", w: float = 40.0) -> Hand:
+    hand = await desk.hand()
+    await hand.append(intended(effect=effect, w=w))
+    return hand
+
+
+async def started_again(desk: Desk, hand: Hand, after_s: float) -> None:
+    """A first claim that was never settled, and a replay claimed so much later."""
+    is_a(await desk.ask(desk.claim("c1", "g1")), Claimed)
+    desk.clock.advance(after_s)
+    await hand.append(intended(grant="g2", w=0.0))
+    is_a(await desk.ask(desk.claim("c2", "g2", is_replay=True)), Claimed)
+
+
+def refusal(answer: object) -> str:
+    return is_a(answer, Refused).why
 
 
 @asynccontextmanager

@@ -1,26 +1,21 @@
 """What a file has to survive: kill -9 and tampering. And what no statement may cost."""
 
-import os
 import re
 import signal
-import sqlite3
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import pytest
-from anyio import to_thread
 
 from messages.base import Failure
-from messages.canon import sha256_hex
 from messages.errors import BrokenChain
 from messages.ledger import (
     Created,
     Due,
     DueRuns,
     Entry,
-    Keep,
     ListApprovals,
     ListEffects,
     ListRuns,
@@ -38,44 +33,11 @@ from runtime.ledger import chain
 from runtime.ledger.port import Ledger
 from runtime.ledger.sqlite import SqliteLedger
 from runtime.ledger.sqlite_store import SqliteStore
+from tests.contract import ledger_file
+from tests.contract.ledger_file import LOAD, ROOT, sql
 from tests.contract.ledger_kit import TENANT, Desk, born, is_a, opened
 
-ROOT = Path(__file__).parents[2]
-LOAD = Load(tenant=TENANT, run_id="r1")
-
-
-@pytest.fixture
-async def desk(data_dir: Path) -> AsyncIterator[Desk]:
-    clock, path = FakeClock(), data_dir / "ledger.db"
-    ledger = await SqliteLedger.open(path, clock.now)
-    try:
-        yield Desk(ledger, clock, "sqlite", path)
-    finally:
-        await ledger.close()
-
-
-async def sql(path: Path, statement: str, *values: object) -> list[tuple[object, ...]]:
-    """Straight at the file, behind the ledger's back."""
-
-    def run() -> list[tuple[object, ...]]:
-        db = sqlite3.connect(path, isolation_level=None)
-        try:
-            return db.execute(statement, values).fetchall()
-        finally:
-            db.close()
-
-    return await to_thread.run_sync(run)
-
-
-async def inside(desk: Desk, statement: str) -> list[tuple[object, ...]]:
-    """Through the ledger's own connection, in its thread."""
-    ledger = is_a(desk.ledger, SqliteLedger)
-    return await ledger._in_thread(lambda: ledger._store.connection.execute(statement).fetchall())
-
-
-def blob(size: int) -> Keep:
-    data = os.urandom(size)
-    return Keep(tenant=TENANT, sha256=sha256_hex(data), data=data)
+desk = ledger_file.desk
 
 
 # ------------------------------------------------------------------ crashes
@@ -86,6 +48,8 @@ from messages.events import Resumed
 from messages.ledger import Append, Summary, Take
 from messages.status import Status
 from runtime.ledger.sqlite_store import SqliteStore
+from tests.contract import ledger_file
+from tests.contract.ledger_file import LOAD, ROOT, blob, inside, sql
 from tests.contract.ledger_kit import TENANT, born
 
 store = SqliteStore.open(Path(sys.argv[1]), time.time)

@@ -5,7 +5,6 @@ import os
 import sqlite3
 import sys
 import threading
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
@@ -14,7 +13,6 @@ import pytest
 from anyio import to_thread
 
 from messages.base import Failure
-from messages.canon import sha256_hex
 from messages.errors import AlreadyRunning, StorageError
 from messages.ledger import (
     AnyLedgerAnswer,
@@ -22,9 +20,7 @@ from messages.ledger import (
     Committed,
     Created,
     Done,
-    Keep,
     ListRuns,
-    Load,
     Loaded,
     Renew,
 )
@@ -32,44 +28,11 @@ from runtime.clock import FakeClock
 from runtime.ledger import rows, rules, sqlite_store
 from runtime.ledger.sqlite import SqliteLedger
 from runtime.ledger.tables import Tables
+from tests.contract import ledger_file
+from tests.contract.ledger_file import LOAD, ROOT, blob, inside, sql
 from tests.contract.ledger_kit import TENANT, Desk, born, is_a, opened
 
-ROOT = Path(__file__).parents[2]
-LOAD = Load(tenant=TENANT, run_id="r1")
-
-
-@pytest.fixture
-async def desk(data_dir: Path) -> AsyncIterator[Desk]:
-    clock, path = FakeClock(), data_dir / "ledger.db"
-    ledger = await SqliteLedger.open(path, clock.now)
-    try:
-        yield Desk(ledger, clock, "sqlite", path)
-    finally:
-        await ledger.close()
-
-
-async def sql(path: Path, statement: str, *values: object) -> list[tuple[object, ...]]:
-    """Straight at the file, behind the ledger's back."""
-
-    def run() -> list[tuple[object, ...]]:
-        db = sqlite3.connect(path, isolation_level=None)
-        try:
-            return db.execute(statement, values).fetchall()
-        finally:
-            db.close()
-
-    return await to_thread.run_sync(run)
-
-
-async def inside(desk: Desk, statement: str) -> list[tuple[object, ...]]:
-    """Through the ledger's own connection, in its thread."""
-    ledger = is_a(desk.ledger, SqliteLedger)
-    return await ledger._in_thread(lambda: ledger._store.connection.execute(statement).fetchall())
-
-
-def blob(size: int) -> Keep:
-    data = os.urandom(size)
-    return Keep(tenant=TENANT, sha256=sha256_hex(data), data=data)
+desk = ledger_file.desk
 
 
 # ------------------------------------------------------------------ settings
@@ -208,6 +171,8 @@ import resource, sys
 from pathlib import Path
 from messages.errors import StorageError
 from runtime.ledger.sqlite_store import SqliteStore
+from tests.contract import ledger_file
+from tests.contract.ledger_file import LOAD, ROOT, blob, inside, sql
 from tests.contract.ledger_kit import born
 
 store = SqliteStore.open(Path(sys.argv[1]), lambda: 1000.0)
