@@ -1,11 +1,16 @@
-"""The two transports under one name, for the suite of ``test_bus``."""
+"""The two transports under one name, and how their tests wait."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
+import anyio
+import anyio.abc
+import anyio.lowlevel
+
 from runtime.bus import client, memory
 from runtime.bus.bus import WireBus
+from runtime.bus.port import Delivery
 from runtime.bus.server import EmbeddedServer
 from tests.nats_fixtures import QUICK
 
@@ -26,3 +31,21 @@ def over_memory() -> Network:
 
 def over_nats(server: EmbeddedServer) -> Network:
     return Network("nats", lambda user: client.connect(server.url, server.users[user], pace=QUICK))
+
+
+async def settled(*buses: WireBus) -> None:
+    """Everything that was sent has been read."""
+    for bus in buses:
+        await bus.wire.flush()
+    for _ in range(50):
+        await anyio.lowlevel.checkpoint()
+
+
+async def within(event: anyio.Event) -> None:
+    with anyio.fail_after(5):
+        await event.wait()
+
+
+async def receive(stream: "anyio.abc.ObjectReceiveStream[Delivery]") -> Delivery:
+    with anyio.fail_after(5):
+        return await stream.receive()

@@ -13,7 +13,7 @@ from messages.errors import NotFound, RemoteFailure, TooLarge, TreadleError, Wir
 from messages.ledger import Done, Fetch, Fetched, Missing, Renew
 from runtime.bus.bus import WireBus
 from runtime.bus.port import Delivery, Work
-from tests.contract.bus_network import Network
+from tests.contract.bus_network import Network, settled
 
 pytestmark = pytest.mark.anyio
 
@@ -58,14 +58,6 @@ async def listening(bus: WireBus, subject: str) -> AsyncGenerator[list[Delivery]
         yield heard
     finally:
         await subscription.close()
-
-
-async def settled(*buses: WireBus) -> None:
-    """Everything that was sent has been read."""
-    for bus in buses:
-        await bus.wire.flush()
-    for _ in range(50):
-        await anyio.lowlevel.checkpoint()
 
 
 # ------------------------------------------------------------------ replies
