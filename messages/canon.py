@@ -32,7 +32,7 @@ def sha256_hex(data: bytes) -> str:
 
 def digest(value: object) -> str:
     """SHA-256 of the canonical form."""
-    return sha256_hex(canonical(value))
+    return hashlib.sha256(_ENCODER.encode(value)).hexdigest()
 
 
 def action_hash(tool: str, arguments: object, key: str | None) -> str:

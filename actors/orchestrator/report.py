@@ -1,5 +1,7 @@
 """Telling the world what is durable already: live events and the feeds of people."""
 
+from typing import get_args
+
 import msgspec
 
 from messages import events as e
@@ -11,6 +13,10 @@ from runtime.bus.port import Bus
 from runtime.log import Level, Line, log
 from runtime.views.events import entry_lines
 
+ForPeople = (
+    e.ApprovalRequested | e.ApprovalResolved | e.ApprovalExpired | e.HumanAsked | e.HumanAnswered
+)
+_FOR_PEOPLE = get_args(ForPeople)
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -29,15 +35,14 @@ class Reporter:
                     data = _ENCODE(line)
                     subject = subjects.event(state.tenant, state.run_id, line["kind"])
                     await self._bus.publish(subject, data)
-                    feed = _feed_of(state, event)
-                    if feed is not None:
-                        await self._bus.publish(feed, data)
+                    if isinstance(event, _FOR_PEOPLE):
+                        await self._bus.publish(_feed_of(state, event), data)
         except (BusError, WireError) as error:
             log(Line.EVENTS_LOST, Level.WARNING, code=error.code)
 
 
-def _feed_of(state: LoopState, event: e.AnyEvent) -> str | None:
-    """Where people hear of it besides, if it concerns them."""
+def _feed_of(state: LoopState, event: ForPeople) -> str:
+    """Where people hear of it besides."""
     match event:
         case e.ApprovalRequested():
             return subjects.approval(state.tenant, event.approval_id, "requested")
@@ -47,5 +52,3 @@ def _feed_of(state: LoopState, event: e.AnyEvent) -> str | None:
             return subjects.question(state.tenant, state.run_id, "asked")
         case e.HumanAnswered():
             return subjects.question(state.tenant, state.run_id, "answered")
-        case _:
-            return None

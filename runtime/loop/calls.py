@@ -51,10 +51,11 @@ def call_of(state: LoopState, ordinal: int) -> CallState:
 
 def change(state: LoopState, ordinal: int, **fields: object) -> LoopState:
     """``state`` with fields of one call of the open turn changed."""
-    return replace(state, turn=_with(turn_of(state), ordinal, fields))
+    return replace(state, turn=_with(state, ordinal, fields))
 
 
-def _with(turn: Turn, ordinal: int, fields: dict[str, object]) -> Turn:
+def _with(state: LoopState, ordinal: int, fields: dict[str, object]) -> Turn:
+    turn = turn_of(state)
     calls = list(turn.calls)
     calls[ordinal] = replace(calls[ordinal], **fields)
     return replace(turn, calls=tuple(calls))
@@ -158,7 +159,7 @@ def end(
         state = outstanding(state, ordinal, "dropped")
     return replace(
         state,
-        turn=_with(turn_of(state), ordinal, {"phase": "observed", "result": result}),
+        turn=_with(state, ordinal, {"phase": "observed", "result": result}),
         evidence=(*state.evidence, evidence) if evidence else state.evidence,
         context_bytes=state.context_bytes + budget.result_bytes(shown),
         seen=progress.turn_down(state.seen, call) if kind in _TURNED_DOWN else state.seen,
