@@ -1,7 +1,5 @@
 """Telling the world what is durable already: live events and the feeds of people."""
 
-from typing import get_args
-
 import msgspec
 
 from messages import events as e
@@ -16,7 +14,6 @@ from runtime.views.events import entry_lines
 ForPeople = (
     e.ApprovalRequested | e.ApprovalResolved | e.ApprovalExpired | e.HumanAsked | e.HumanAnswered
 )
-_FOR_PEOPLE = get_args(ForPeople)
 _ENCODE = msgspec.json.Encoder().encode
 
 
@@ -35,7 +32,7 @@ class Reporter:
                     data = _ENCODE(line)
                     subject = subjects.event(state.tenant, state.run_id, line["kind"])
                     await self._bus.publish(subject, data)
-                    if isinstance(event, _FOR_PEOPLE):
+                    if isinstance(event, ForPeople):
                         await self._bus.publish(_feed_of(state, event), data)
         except (BusError, WireError) as error:
             log(Line.EVENTS_LOST, Level.WARNING, code=error.code)
