@@ -30,6 +30,7 @@ from runtime.loop.directives import (
     Suspend,
     Validate,
 )
+from runtime.loop.interrupted import cancelled, suspended
 
 MAX_EQUAL_REJECTIONS = 3
 _BROKEN = frozenset({"cut", "refused", "unknown", "empty"})
@@ -49,11 +50,11 @@ def next_directive(state: LoopState, agent: AgentSpec, now: Moment) -> Directive
     if state.status.is_terminal:
         return Nothing()
     if state.status.is_suspended:
-        return _suspended(state, now)
+        return suspended(state, now)
     by_phase = _phases(state.turn)
     open_calls = _open(by_phase)
     if now.cancel is not None:
-        return _cancel(state, now, open_calls)
+        return cancelled(state, now, open_calls)
     if open_calls:
         return Reconcile(ordinal=open_calls[0].ordinal)
     if now.pause is not None:
@@ -78,77 +79,6 @@ def _open(by_phase: dict[str, list[CallState]]) -> list[CallState]:
         return []
     calls = [call for phase in OPEN_PHASES & by_phase.keys() for call in by_phase[phase]]
     return sorted(calls, key=lambda call: call.ordinal)
-
-
-def _calls(state: LoopState, phases: frozenset[str]) -> tuple[CallState, ...]:
-    calls = state.turn.calls if state.turn else ()
-    return tuple(call for call in calls if call.phase in phases)
-
-
-# ------------------------------------------------------------------ suspended, cancelled
-def _suspended(state: LoopState, now: Moment) -> Directive:
-    if now.cancel is not None:
-        return Record(events=(e.Resumed(why="cancel"),))
-    if now.pause is not None and state.status is not Status.PAUSED:
-        return Suspend(status=Status.PAUSED, reason=Reason.BY_PERSON)
-    expired = _expired(state, now) if state.status is Status.AWAITING_APPROVAL else ()
-    if expired:
-        return Record(events=(*expired, e.Resumed(why="approval expired")))
-    why = _wakes(state, now)
-    if why:
-        return Record(events=(e.Resumed(why=why),))
-    if now.is_signalled:  # what was said changes nothing: an entry names it and the wait goes on
-        return Suspend(status=state.status, reason=state.reason, until=state.until)
-    return LetGo()
-
-
-def _expired(state: LoopState, now: Moment) -> tuple[e.AnyEvent, ...]:
-    return tuple(
-        e.ApprovalExpired(
-            step=state.step_count, ordinal=call.ordinal, approval_id=call.approval_id or ""
-        )
-        for call in _calls(state, frozenset({"waiting"}))
-        if call.approval_expires_at is not None and call.approval_expires_at <= now.at
-    )
-
-
-def _wakes(state: LoopState, now: Moment) -> str:
-    """Why the run goes on now, or nothing."""
-    match state.status:
-        case Status.PAUSED:
-            return "resumed" if now.is_resumed else ""
-        case Status.AWAITING_APPROVAL:
-            ready = frozenset({"proposed", "accepted", "allowed", "asking", "approved"})
-            is_all_done = not _calls(state, frozenset({"waiting"}))
-            return "approval decided" if is_all_done or _calls(state, ready) else ""
-        case Status.AWAITING_HUMAN:
-            return "answered" if state.question is None else ""
-        case Status.AWAITING_CHILDREN:
-            return "" if state.children else "children ended"
-        case _:
-            is_due = state.until is not None and state.until <= now.at
-            return "timer" if is_due else ""
-
-
-def _cancel(state: LoopState, now: Moment, open_calls: list[CallState]) -> Directive:
-    """Settle what may have started, give every other call its result, end."""
-    if open_calls:
-        return Reconcile(ordinal=open_calls[0].ordinal, is_cancelling=True)
-    turn = state.turn
-    unfinished = [call for call in turn.calls if call.phase != "observed"] if turn else []
-    if turn is not None and unfinished:
-        problem = Problem(code="CANCELLED", message="The run was cancelled before this had ended.")
-        return Record(
-            events=tuple(
-                e.Observed(step=turn.step, ordinal=c.ordinal, kind="cancelled", problem=problem)
-                for c in unfinished
-            )
-        )
-    signal = now.cancel
-    is_parent = signal is not None and signal.person == "" and state.parent is not None
-    reason = Reason.PARENT if is_parent else Reason.BY_PERSON
-    why = signal.reason if signal else ""
-    return Finish(status=Status.CANCELLED, reason=reason, signal=signal, why=why)
 
 
 # ------------------------------------------------------------------ a new step
