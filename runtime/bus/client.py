@@ -1,4 +1,4 @@
-"""The connection to NATS: the only place that imports nats.
+"""The connection to NATS; with its two neighbours the only place that imports nats.
 
 What nats-py 2.16 would do wrong by itself is put right here: it tries for ever to connect with a
 wrong password, gives up reconnecting silently, dies for good when headers push a message over
@@ -11,39 +11,32 @@ import platform
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 import nats.errors
 from nats.aio.client import Server
-from nats.aio.msg import Msg
 
 from messages.errors import NotAllowed, TooLarge, Unreachable
 from runtime.bus.bus import WireBus, open_bus
 from runtime.bus.directory import Identity
+from runtime.bus.interest import CLOSE_S, NatsInterest
 from runtime.bus.permissions import Credentials
-from runtime.bus.port import Delivery
 from runtime.bus.short import ShortClient
 from runtime.bus.tasks import lone_errors
 from runtime.bus.wire import OnMessage, Pace, Watchers, size_of
 from runtime.clock import Chance, Clock, Ids, MachineClock, MachineIds, machine_chance
 from runtime.log import Level, Line, log
 
-if TYPE_CHECKING:
-    from nats.aio.subscription import Subscription as NatsSubscription
-
 PING_S = 5
 PINGS = 2
 """A server that did not answer so many pings is gone."""
 RECONNECT_S = 0.25
 RECONNECT_MOST_S = 4.0
-CLOSE_S = 2.0
 FLUSH_S = 10
 PENDING_BYTES = 64 * 1024 * 1024
 
 _DENIED = re.compile(r'permissions violation for (publish|subscription)[^"]*"([^"]+)"')
-_LOOK_S = 0.001
-_NO_HEADERS: Mapping[str, str] = {}
 
 
 class NatsWire(Watchers):
@@ -168,7 +161,7 @@ class NatsWire(Watchers):
 
     async def subscribe(
         self, subject: str, on_message: OnMessage, *, queue: str = "", pending: int = 4096
-    ) -> "NatsInterest":
+    ) -> NatsInterest:
         """See ``Wire``."""
         interest = NatsInterest(self, self._client, on_message)
         try:
@@ -230,7 +223,7 @@ class NatsWire(Watchers):
             await anyio.sleep(pause_s)
             pause_s = min(0.01, pause_s + 0.0002)
 
-    def forget(self, interest: "NatsInterest") -> None:
+    def forget(self, interest: NatsInterest) -> None:
         """It has ended."""
         self._open.discard(interest)
 
@@ -288,63 +281,6 @@ class NatsWire(Watchers):
         self.closed.set()
         self._up.set()
         self.tell_closed(self.lost())
-
-
-class NatsInterest:
-    """One subscription (``wire.Subscription``)."""
-
-    def __init__(self, wire: NatsWire, client: ShortClient, on_message: OnMessage) -> None:
-        self.subscription: NatsSubscription | None = None
-        self._wire = wire
-        self._client = client
-        self._on_message = on_message
-        self._is_busy = False
-
-    @property
-    def sid(self) -> int:
-        """The subscription's number on this connection."""
-        sid: int = self.subscription._id if self.subscription else 0  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        return sid
-
-    def listen(self) -> None:
-        """From here on the reader hands messages over; nothing has been read yet."""
-        self._client.heard[self.sid] = self.heard
-
-    async def never(self, message: Msg) -> None:
-        """What the library is given instead: its task for this subscription only sleeps."""
-        raise AssertionError(f"{message.subject} took the long way")
-
-    async def heard(self, delivery: Delivery) -> None:
-        """Called by the reader, one message after the other."""
-        self._is_busy = True
-        try:
-            await self._on_message(delivery)
-        finally:
-            self._is_busy = False
-
-    async def close(self) -> None:
-        """See ``wire.Subscription``.
-
-        Not the library's drain, which loses what arrives while its PING overtakes the UNSUB.
-        """
-        subscription = self.subscription
-        if subscription is None:
-            return
-        with suppress(nats.errors.Error, OSError, Unreachable), anyio.move_on_after(CLOSE_S):
-            await self._client._send_unsubscribe(self.sid)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-            await self._wire.flush()
-            while subscription.pending_msgs or self._is_busy:  # noqa: ASYNC110 -- no event for it
-                await anyio.sleep(_LOOK_S)
-        await self.abandon()
-
-    async def abandon(self) -> None:
-        """End the reader, whatever waits."""
-        self._client.heard.pop(self.sid, None)
-        subscription, self.subscription = self.subscription, None
-        self._wire.forget(self)
-        if subscription is not None:
-            with suppress(nats.errors.Error, OSError):
-                await subscription.unsubscribe()
 
 
 def _no_server(url: str, error: Exception | None) -> Unreachable:
