@@ -220,7 +220,26 @@ class Authoriser(Actor):
         )
         if problem is None:
             return replace(verdict, decision="allow")
+        holder = await self._done_by(case, action)
+        if holder:
+            why = f"run {holder} did it already: its recorded result is given, nothing runs"
+            return replace(verdict, decision="allow", why=why)
         return await self._asking_people(case, action, judged)
+
+    async def _done_by(self, case: Case, action: Action) -> str:
+        """The run that did exactly this, whose result an intent will be answered with; or nothing.
+
+        Done is final, so no person need be asked: the ledger lets nobody start such a key again.
+        """
+        if action.key is None:
+            return ""
+        found = await self._asking.again(
+            ListEffects(tenant=case.request.tenant, keys=(action.key,))
+        )
+        for row in found.rows:
+            if row.state == "done" and row.action_hash == action.action_hash:
+                return row.run_id
+        return ""
 
     async def _judged(self, case: Case, tool: Tool[..., Any], action: Action) -> Judged:
         """What policy says; a rule is user code and runs in a thread, under a deadline."""

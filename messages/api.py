@@ -103,6 +103,19 @@ class Effects(_Body, kw_only=True):
     limit: int = 100
 
 
+class ResolveEffect(_Body, kw_only=True):
+    """verb effect_resolve -> {v, effect, run_id}: what became of it, as a person found out.
+
+    ``run_id`` is the run in which the work goes on, null where nothing does.
+    """
+
+    key: str
+    finding: Literal["happened", "absent"]
+    result: JsonValue = None
+    """What the tool would have returned, if it happened."""
+    reason: str = ""
+
+
 class Answer(_Body, kw_only=True):
     """verb answer -> {v, run_id, question_id}."""
 
@@ -158,6 +171,7 @@ VERBS: dict[str, type[_Body]] = {
     "pause": Control,
     "resume": Control,
     "effects": Effects,
+    "effect_resolve": ResolveEffect,
     "agents": Empty,
     "tools": Empty,
     "call": CallTool,

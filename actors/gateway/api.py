@@ -12,6 +12,7 @@ import msgspec
 from actors.gateway.calls import Calls
 from actors.gateway.checkup import Checkup
 from actors.gateway.control import Control
+from actors.gateway.effects import Effects
 from actors.gateway.letters import Letters
 from actors.gateway.people import People
 from actors.gateway.runs import App, Birth, Runs, Sender
@@ -145,6 +146,7 @@ def _working(bus: Bus, app: App, runs: Runs) -> dict[str, Answering]:
     """The verbs that have a room of their own."""
     people, control = People(bus, app, runs), Control(bus, app, runs)
     calls, letters, checkup = Calls(app, runs), Letters(bus, app), Checkup(bus, app)
+    effects = Effects(bus, app, runs)
     return {
         "approve": lambda who, body, _: people.approve(who, body),
         "deny": lambda who, body, _: people.deny(who, body),
@@ -152,6 +154,7 @@ def _working(bus: Bus, app: App, runs: Runs) -> dict[str, Answering]:
         "cancel": lambda who, body, _: control.cancel(who, body),
         "pause": lambda who, body, _: control.pause(who, body),
         "resume": lambda who, body, _: control.resume(who, body),
+        "effect_resolve": lambda who, body, _: effects.resolve(who, body),
         "call": lambda who, body, _: calls.call(who, body),
         "letters": lambda who, body, _: letters.list(who, body),
         "letter_retry": lambda who, body, _: letters.retry(who, body),

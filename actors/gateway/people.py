@@ -2,21 +2,18 @@
 
 import re
 
-from msgspec.structs import replace
-
 from actors.gateway.entitlement import check_answerer, check_approver
-from actors.gateway.runs import App, Birth, Runs, Sender, inputs_of_continuation
+from actors.gateway.runs import App, Runs
 from messages import api
 from messages.canon import shown
 from messages.errors import Conflict, NotFound, UsageError
 from messages.ledger import AnswerQuestion, ApprovalRow, DecideApproval, Missing, Refused
-from messages.parts import JsonValue, Limits
+from messages.parts import JsonValue
 from messages.state import LoopState, Question
 from messages.status import Status
-from messages.subjects import ApiAddress, TaskAddress
-from messages.task import Task
+from messages.subjects import ApiAddress
 from runtime.bus.port import Bus
-from runtime.intake import Admitted, admit, check_value, continued_run_id
+from runtime.intake import check_value, continued_run_id
 from runtime.views import approval_detail, question_of
 from runtime.views.reading import Reader
 from runtime.views.values import View, iso
@@ -57,7 +54,7 @@ class People:
             raise _not_asked(state, body.question_id)
         check_answerer(self._app.settings, sender, question.group)
         if state.status is Status.NEEDS_INPUT:
-            return await self._continue(sender, state, question, body.answer)
+            return await self._continue(state, question, body.answer)
         return await self._answer(sender, body, question.id)
 
     async def _decide(self, sender: ApiAddress, body: api.Decide, *, is_approved: bool) -> View:
@@ -104,25 +101,11 @@ class People:
         await self._runs.nudge(sender.tenant, body.run_id)
         return {"v": 1, "run_id": body.run_id, "question_id": question_id, "existing": False}
 
-    async def _continue(
-        self, sender: ApiAddress, state: LoopState, question: Question, answer: JsonValue
-    ) -> View:
-        """A linked run of the same principal: terminal is final, answering twice continues once."""
-        owner = state.identity.principal
-        address = TaskAddress(state.tenant, owner, state.agent)
-        inputs = inputs_of_continuation(
-            state.inputs, question.text, answer, run_id=state.run_id, summary=state.summary
-        )
-        task = Task(goal=state.goal, inputs=inputs, labels=state.labels)
-        admitted = admit(task, address, self._app.agents, self._app.settings)
-        limits = _lower_of(state.limits, admitted.limits)
+    async def _continue(self, state: LoopState, question: Question, answer: JsonValue) -> View:
+        """Answering twice continues once."""
         run_id = continued_run_id(state.run_id, question.id)
-        accepted = await self._runs.create(
-            Sender(sender.tenant, owner),
-            task,
-            Admitted(admitted.spec, admitted.scopes, limits),
-            Birth(run_id, continues=state.run_id),
-        )
+        told = {"question": question.text, "answer": answer}
+        accepted = await self._runs.go_on(state, told, run_id)
         return {
             "v": 1,
             "run_id": accepted.run_id,
@@ -170,14 +153,3 @@ def _not_asked(state: LoopState, question_id: str | None) -> Conflict:
     if question_id is not None and state.answers > 0:
         return Conflict(f"question {question_id} is not open", why="ALREADY_ANSWERED")
     return Conflict(f"run {state.run_id} asks nothing; it is {state.status}", why="NOT_WAITING")
-
-
-def _lower_of(first: Limits, second: Limits) -> Limits:
-    costs = [c for c in (first.max_cost_microusd, second.max_cost_microusd) if c is not None]
-    return replace(
-        first,
-        max_steps=min(first.max_steps, second.max_steps),
-        max_tokens=min(first.max_tokens, second.max_tokens),
-        max_cost_microusd=min(costs, default=None),
-        max_seconds=min(first.max_seconds, second.max_seconds),
-    )

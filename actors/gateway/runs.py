@@ -3,15 +3,19 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from messages import subjects
 from messages.agent import AgentSpec
 from messages.errors import BadTask, BusError, NotFound
 from messages.ledger import Create, Existing, Refused
-from messages.parts import JsonValue
+from messages.parts import JsonValue, Limits
+from messages.state import LoopState
+from messages.subjects import TaskAddress
 from messages.task import Accepted, Task
 from runtime.bus.port import Bus
 from runtime.clock import Clock, Ids
-from runtime.intake import Admitted, Trace
+from runtime.intake import Admitted, Trace, admit
 from runtime.log import Level, Line, log
 from runtime.loop.start import first_entry
 from runtime.settings import Settings
@@ -108,6 +112,32 @@ class Runs:
         await self.wake(sender.tenant, birth.run_id)
         return Accepted(run_id=birth.run_id, existing=is_existing)
 
+    async def go_on(self, state: LoopState, told: dict[str, JsonValue], run_id: str) -> Accepted:
+        """Make a run of the same principal that goes on from an ended one: terminal is final.
+
+        Args:
+            state: Of the ended run.
+            told: What is known by now; an input beside the first run's.
+            run_id: The same id again is the same run.
+
+        Raises:
+            BadTask, NotFound: The agent is gone, or would not take this task any more.
+        """
+        owner = state.identity.principal
+        before = {"run_id": state.run_id, **told, "done": state.summary}
+        task = Task(
+            goal=state.goal, inputs={**state.inputs, "continued": before}, labels=state.labels
+        )
+        address = TaskAddress(state.tenant, owner, state.agent)
+        admitted = admit(task, address, self._app.agents, self._app.settings)
+        limits = _lower_of(state.limits, admitted.limits)
+        return await self.create(
+            Sender(state.tenant, owner),
+            task,
+            Admitted(admitted.spec, admitted.scopes, limits),
+            Birth(run_id, continues=state.run_id),
+        )
+
     async def wake(self, tenant: str, run_id: str) -> None:
         """Hint that a run wants a drive; whoever asks Due finds it anyway."""
         await self._hint(subjects.wake(tenant, run_id))
@@ -130,9 +160,12 @@ class Runs:
             log(Line.BUS_ERROR, Level.DEBUG, subject=subject, code=error.code)
 
 
-def inputs_of_continuation(
-    inputs: dict[str, JsonValue], question: str, answer: JsonValue, *, run_id: str, summary: str
-) -> dict[str, JsonValue]:
-    """What a run that goes on from an answered one is given beside the first one's inputs."""
-    before = {"run_id": run_id, "question": question, "answer": answer, "done": summary}
-    return {**inputs, "continued": before}
+def _lower_of(first: Limits, second: Limits) -> Limits:
+    costs = [c for c in (first.max_cost_microusd, second.max_cost_microusd) if c is not None]
+    return replace(
+        first,
+        max_steps=min(first.max_steps, second.max_steps),
+        max_tokens=min(first.max_tokens, second.max_tokens),
+        max_cost_microusd=min(costs, default=None),
+        max_seconds=min(first.max_seconds, second.max_seconds),
+    )

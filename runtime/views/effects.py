@@ -45,6 +45,8 @@ def effect_row(row: EffectRow) -> View:
         "effect": row.effect,
         "claims": len(row.claims),
         "is_flagged": row.is_flagged,
+        "resolved_by": row.person or None,
+        "resolved_why": row.why or None,
         "updated_at": iso(row.updated_at),
     }
 

@@ -69,6 +69,7 @@ class Desk:
 
     async def take_again(self, tool: str, key: str) -> str:
         """The same from a downstream that honours no key."""
+        await self.fault(tool)
         self.effects[key] = self.effects.get(key, 0) + 1
         self.requests.append(key)
         await self.fault(f"{tool} afterwards")

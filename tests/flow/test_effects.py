@@ -2,9 +2,13 @@
 
 from typing import Any
 
+import anyio
+import anyio.lowlevel
+import msgspec
 import pytest
 
 from messages import events as e
+from messages import subjects
 from messages.ledger import Append
 from messages.state import LoopState
 from messages.status import Reason, Status
@@ -12,7 +16,7 @@ from runtime.model.scripted import Turn
 from runtime.policy.grants import Signer, Verifier
 from runtime.settings import Runtime, Settings
 from tests.flow.desk import LOST, Desk, agent, look, pay, post, shout
-from tests.flow.stage import Stage, no, yes
+from tests.flow.stage import RUN, Stage, Verdict, no, yes
 from treadle import Correctable, Transient, Unrecoverable
 from treadle.testing import call, finish, turn
 
@@ -200,6 +204,45 @@ async def test_a_blind_write_is_always_asked_for_and_never_retried() -> None:
     assert desk.effects == {"shout:a": 1}
     asked = [event for event in await on.events() if isinstance(event, e.ApprovalRequested)]
     assert [event.rule for event in asked] == ["blind-write"]
+
+
+async def resolved(on: Stage, verdict: Verdict, **body: Any) -> LoopState:
+    """The run in which the work goes on, at its end, after an operator said what happened.
+
+    Args: verdict: of who is asked for approval, if anybody is.
+    """
+    async with on.life() as life:
+        subject = subjects.api("default", "operator", "effect_resolve")
+        data = msgspec.json.encode({"key": "shout:a", **body})
+        while "gateway" not in life.bus.roles:
+            await anyio.lowlevel.checkpoint()
+        reply = msgspec.json.decode(await life.bus.request(subject, data, timeout_s=5))
+        state = await life.rest(verdict, run_id=reply["run_id"])
+    assert state is not None
+    return state
+
+
+async def test_what_a_person_knows_to_have_happened_is_not_done_again() -> None:
+    desk = Desk(faults={"shout afterwards": [LOST]})
+    on, _ = stage(call(shout, key="a"), finish("ok"), desk=desk)
+    await on.create()
+    assert (await on.play(yes)).reason == Reason.UNKNOWN_EFFECT
+    state = await resolved(on, no, finding="happened", result="said a")
+    assert (state.status, state.continues) == (Status.SUCCEEDED, RUN)
+    assert desk.effects == {"shout:a": 1}
+    assert (state.evidence[-1].payload, state.evidence[-1].source) == ("said a", "person:operator")
+    assert state.escalations == 0, "nobody is asked to approve what has happened"
+
+
+async def test_what_a_person_knows_not_to_have_happened_is_done_by_the_run_that_goes_on() -> None:
+    desk = Desk(faults={"shout": [LOST]})
+    on, _ = stage(call(shout, key="a"), finish("ok"), desk=desk)
+    await on.create()
+    assert (await on.play(yes)).reason == Reason.UNKNOWN_EFFECT
+    assert desk.effects == {}
+    state = await resolved(on, yes, finding="absent")
+    assert (state.status, state.continues) == (Status.SUCCEEDED, RUN)
+    assert desk.effects == {"shout:a": 1}
 
 
 async def test_a_blind_write_runs_once_it_is_approved() -> None:

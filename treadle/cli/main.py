@@ -46,7 +46,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "agents": Entry("Operations", "registry:agents", "ro", "What agents a daemon runs."),
     "tools": Entry("Operations", "registry:tools", "rw", "Their tools; call one read by hand."),
     "actors": Entry("Operations", "ops:actors", "ro", "Who is alive, and what they have done."),
-    "effects": Entry("Operations", "control:effects", "ro", "The ledger of side effects."),
+    "effects": Entry("Operations", "effects:effects", "rw", "The ledger of side effects."),
     "dlq": Entry("Operations", "letters:dlq", "rw", "Dead letters: look, send again, drop."),
     "doctor": Entry("Operations", "doctor:doctor", "ro", "Check that everything works."),
     "config": Entry("Operations", "configuration:config", "ro", "What is configured; is it fine."),

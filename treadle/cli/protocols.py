@@ -130,6 +130,12 @@ class Api(Reader, Protocol):
         """``{"run_id"}`` or ``{"lifted"}``."""
         ...
 
+    async def resolve_effect(
+        self, key: str, *, happened: bool, result: Any = None, reason: str = ""
+    ) -> Reply:
+        """``{"effect", "run_id"}``; the run that goes on, or None."""
+        ...
+
     async def agents(self) -> Reply:
         """``{"agents": [...]}``."""
         ...

@@ -40,6 +40,21 @@ class Operations(Wire):
         body = api.CallTool(tool=tool, arguments=dict(arguments), run_id=run_id)
         return await self._call(OPERATOR, "call", body)
 
+    async def resolve_effect(
+        self, key: str, *, happened: bool, result: Any = None, reason: str = ""
+    ) -> Reply:
+        """Say what became of an effect of unknown outcome: ``{v, effect, run_id}``.
+
+        Args:
+            key: Its idempotency key.
+            happened: Whether it did.
+            result: What the tool would have returned, if it happened.
+            reason: How you found out; kept with it.
+        """
+        finding = "happened" if happened else "absent"
+        body = api.ResolveEffect(key=key, finding=finding, result=result, reason=reason)
+        return await self._call(OPERATOR, "effect_resolve", body)
+
     async def letters(self, letter_id: int | None = None, *, limit: int = 100) -> Reply:
         """``{v, letters}``: dead letters, oldest first; with an id, that one and its payload."""
         return await self._call(OPERATOR, "letters", api.Letters(id=letter_id, limit=limit))

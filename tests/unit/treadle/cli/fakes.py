@@ -166,6 +166,10 @@ class FakeDaemon:
         self.note("actors")
         return self.replies["actors"]
 
+    async def resolve_effect(self, key: str, **body: Any) -> Mapping[str, Any]:
+        self.note("resolve_effect", key=key, **body)
+        return self.replies["resolve_effect"]
+
     async def letters(self, letter_id: int | None = None, **body: Any) -> Mapping[str, Any]:
         self.note("letters", letter_id=letter_id, **body)
         rows = self.replies["letters"]["letters"]

@@ -1,0 +1,163 @@
+"""What a person says about an effect of unknown outcome, and what follows from it."""
+
+from typing import Any
+
+import pytest
+
+from messages.authority import Verdict
+from messages.events import Accepted, Authorised, Finished, Intended, Rechecked
+from messages.ledger import Claim, Claimed
+from messages.status import Reason, Status
+from tests import journals
+from tests.flow.gateway_world import World, world
+from tests.journals import GRANT, HASH, KEY, RUN
+
+RESULT = {"refund_id": "rf-1"}
+
+
+async def flagged(here: World, reason: Reason = Reason.UNKNOWN_EFFECT) -> None:
+    """A run that ended with its refund started and not settled."""
+    await here.api("submitter", "submit", agent="refund", goal="settle it", run_id=RUN)
+    allowed = Verdict(ordinal=0, decision="allow", rule="over_limit")
+    await here.grow(
+        RUN,
+        journals.journal()[1].events,
+        (
+            journals.decided(2, "issue_refund", journals.ARGUMENTS, 1705),
+            Accepted(step=2, actions=(journals.refund_action(),)),
+            Authorised(step=2, verdicts=(allowed,), policy="p12", grant=GRANT),
+            Rechecked(step=2, ordinal=0),
+            Intended(
+                step=2,
+                ordinal=0,
+                tool="issue_refund",
+                key=KEY,
+                action_hash=HASH,
+                grant_id=GRANT.id,
+                effect="blind",
+            ),
+        ),
+    )
+    claim = Claim(
+        tenant="default",
+        run_id=RUN,
+        key=KEY,
+        grant_id=GRANT.id,
+        claim_id="clm-1",
+        expires_at=GRANT.expires_at + 1e9,
+    )
+    [answer] = await here.ledger.apply([claim])
+    assert isinstance(answer, Claimed), answer
+    await here.grow(RUN, (Finished(status=Status.FAILED, reason=reason),))
+
+
+async def effect(here: World) -> dict[str, Any]:
+    [row] = (await here.api("operator", "effects", key=KEY))["effects"]
+    return row
+
+
+async def unresolved(here: World) -> list[str]:
+    return [e["key"] for e in (await here.api("operator", "effects", unresolved=True))["effects"]]
+
+
+async def resolve(here: World, principal: str = "operator", **body: Any) -> Any:
+    return await here.api(principal, "effect_resolve", **{"key": KEY, **body})
+
+
+async def test_what_happened_is_recorded_and_the_work_goes_on() -> None:
+    async with world() as here:
+        await flagged(here)
+        assert await unresolved(here) == [KEY]
+        said = await resolve(here, finding="happened", result=RESULT, reason="the bank said so")
+        assert (said["effect"]["state"], said["effect"]["resolved_by"]) == ("done", "operator")
+        assert await unresolved(here) == []
+        shown = await effect(here)
+        evidence = shown["record"]["evidence"]
+        assert (evidence["payload"], evidence["source"]) == (RESULT, "person:operator")
+        assert shown["resolved_why"] == "the bank said so"
+        linked = await here.api("operator", "show", run_id=said["run_id"])
+        assert (linked["continues"], linked["principal"]) == (RUN, "submitter")
+        told = linked["inputs"]["continued"]
+        assert told["run_id"] == RUN
+        assert told["effects"] == [{"key": KEY, "tool": "issue_refund", "finding": "happened"}]
+        ended = await here.api("operator", "show", run_id=RUN)
+        assert ended["status"] == "FAILED", "terminal is final"
+
+
+async def test_what_did_not_happen_is_free_again() -> None:
+    async with world() as here:
+        await flagged(here)
+        said = await resolve(here, finding="absent")
+        assert (said["effect"]["state"], said["effect"]["is_flagged"]) == ("free", False)
+        linked = await here.api("operator", "show", run_id=said["run_id"])
+        [told] = linked["inputs"]["continued"]["effects"]
+        assert told["finding"] == "did not happen"
+
+
+async def test_saying_it_again_is_answered_the_same_and_continues_once() -> None:
+    async with world() as here:
+        await flagged(here)
+        first = await resolve(here, finding="happened", result=RESULT)
+        again = await resolve(here, finding="happened", result={"refund_id": "other"})
+        assert again == first
+        assert (await effect(here))["record"]["evidence"]["payload"] == RESULT
+        runs = (await here.api("operator", "list"))["runs"]
+        assert len([run for run in runs if run["run_id"] != RUN]) == 1
+
+
+async def test_the_first_finding_stands() -> None:
+    async with world() as here:
+        await flagged(here)
+        await resolve(here, finding="happened", result=RESULT)
+        refused = await resolve(here, finding="absent")
+        assert refused["error"]["code"] == "NOT_UNKNOWN"
+        assert "as operator found out" in refused["error"]["message"]
+        assert (await effect(here))["state"] == "done"
+
+
+async def test_a_run_that_ended_for_another_reason_is_not_continued() -> None:
+    async with world() as here:
+        await flagged(here, Reason.POISON)
+        assert (await resolve(here, finding="absent"))["run_id"] is None
+        assert [run["run_id"] for run in (await here.api("operator", "list"))["runs"]] == []
+
+
+@pytest.mark.parametrize("principal", ["submitter", "approver"])
+async def test_it_is_for_operators(principal: str) -> None:
+    async with world() as here:
+        await flagged(here)
+        refused = await resolve(here, principal, finding="absent")
+        assert refused["error"]["code"] == "NOT_ALLOWED"
+        assert await unresolved(here) == [KEY]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"finding": "absent", "result": RESULT}, "USAGE"),
+        ({"finding": "perhaps"}, "USAGE"),
+        ({"finding": "absent", "key": "refund:nobody:v1"}, "NOT_FOUND"),
+        ({"finding": "happened", "result": RESULT, "extra": 1}, "USAGE"),
+    ],
+)
+async def test_bad_input_changes_nothing(body: dict[str, Any], code: str) -> None:
+    async with world() as here:
+        await flagged(here)
+        assert (await resolve(here, **body))["error"]["code"] == code
+        assert await unresolved(here) == [KEY]
+
+
+async def test_another_tenants_effect_is_not_there() -> None:
+    async with world() as here:
+        await flagged(here)
+        body = {"key": KEY, "finding": "absent"}
+        refused = await here.api("operator", "effect_resolve", tenant="acme", **body)
+        assert refused["error"]["code"] == "NOT_FOUND"
+
+
+async def test_a_result_too_large_for_the_journal_is_kept_apart() -> None:
+    async with world() as here:
+        await flagged(here)
+        await resolve(here, finding="happened", result="x" * 200_000)
+        evidence = (await effect(here))["record"]["evidence"]
+        assert "ref" in evidence
