@@ -5,11 +5,11 @@ and whoever answers, beats or drops a late request reads it there.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import anyio
-from anyio.lowlevel import checkpoint
+from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 
 from messages import subjects
 from messages.base import Beat, CancelAsk, Failure, Message, Request, reply_types
@@ -21,9 +21,10 @@ from messages.errors import (
     NotAllowed,
     RemoteFailure,
     Silent,
+    TooLarge,
     WireError,
 )
-from runtime.bus.failures import to_error
+from runtime.bus.failures import to_error, to_failure
 from runtime.bus.port import Delivery
 from runtime.bus.wire import NO_RESPONDERS, Pace, Wire
 from runtime.clock import Clock
@@ -33,6 +34,8 @@ ReplyT = TypeVar("ReplyT")
 
 BEAT = encode(Beat())[:-1]
 """How every heartbeat begins: recognised without decoding it."""
+_LONGEST_RUN = 64
+"""Answers in place in a row, before the event loop gets a turn."""
 _TURNS = 16
 """Turns of the event loop that let readers catch up after the loop was blocked."""
 
@@ -88,6 +91,7 @@ class Asker:
         self._pace = pace
         self._open: dict[str, _Open] = {}
         self._sequence = 0
+        self._in_place = 0
         self._any_open = anyio.Event()
         wire.watch(denied=self._denied, closed=self._closed)
 
@@ -101,10 +105,14 @@ class Asker:
         await self._wire.subscribe(f"{self._wire.inbox}.*.*", self._heard, pending=65_536)
 
     async def ask(
-        self, request: Request[ReplyT], *, deadline_s: float, silence_s: float | None
+        self,
+        request: Request[ReplyT],
+        subject: str,
+        *,
+        deadline_s: float,
+        silence_s: float | None,
     ) -> ReplyT:
-        """See ``Bus.ask``."""
-        subject = subjects.rpc(request)
+        """See ``Bus.ask``; the subject is the request's own."""
         delivery = await self.exchange(
             subject,
             encode(request),
@@ -118,18 +126,51 @@ class Asker:
             raise RemoteFailure(error.code, f"{subject}: {error.message}") from error
         return read_reply(request, reply, subject)
 
-    async def show(self, request: Request[object]) -> str:
-        """Let those who listen to the request's subject hear of one that was answered in place.
+    async def in_place(
+        self,
+        request: Request[ReplyT],
+        subject: str,
+        answer: Callable[[Request[object]], Message | None],
+    ) -> ReplyT | None:
+        """What ``answer`` says, as if request and reply had travelled; None: it has to be asked.
 
-        It names no reply subject, so that nobody answers it again.
+        While there is a broker the request is shown on its subject; it names no reply subject, so
+        that nobody answers it again.
 
-        Returns:
-            The subject.
+        Raises:
+            TooLarge, RemoteFailure, other errors of a reply: see ``Bus.ask``.
         """
-        subject, data = subjects.rpc(request), encode(request)
+        await self._turn()
+        data = encode(request)
+        self._check_size(subject, data)
+        reply = answer(request)
+        if reply is None:
+            return None
         if self._wire.is_connected:
             await self._wire.publish(subject, data)
-        return subject
+        return read_reply(request, self._travelled(reply, subject), subject)
+
+    async def _turn(self) -> None:
+        """Nothing is waited for in place, so cancels and the others get their turn here."""
+        self._in_place += 1
+        if self._in_place % _LONGEST_RUN == 0:
+            await checkpoint()
+        else:
+            await checkpoint_if_cancelled()
+
+    def _travelled(self, reply: Message, subject: str) -> Message:
+        """A reply as its bytes say it, or the failure to say it."""
+        try:
+            data = encode(reply)
+            self._check_size(f"the reply of {subject}", data)
+        except WireError as error:
+            log(Line.HANDLER_FAILED, Level.ERROR, code=error.code, message=error.message)
+            return to_failure(error)
+        return decode(data)
+
+    def _check_size(self, what: str, data: bytes) -> None:
+        if len(data) > self._wire.max_payload:
+            raise TooLarge(f"a message to {what}", len(data), self._wire.max_payload)
 
     async def exchange(
         self,

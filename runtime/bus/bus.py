@@ -10,9 +10,10 @@ from typing import TypeVar
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
+from messages import subjects
 from messages.base import Request
 from messages.errors import TreadleError
-from runtime.bus.ask import Asker, read_reply
+from runtime.bus.ask import Asker
 from runtime.bus.desk import Desk
 from runtime.bus.directory import Directory, Identity
 from runtime.bus.jetstream import JetStream
@@ -51,6 +52,7 @@ class WireBus:
         self._streams = streams
         self._directory = directory
         self._near: dict[str, Service] = {}
+        """What is answered in place, by its subject without the verb."""
         self._agents: tuple[str, ...] | None = None
         self._came_back = anyio.Event()
         wire.watch(reconnected=self._note_reconnect)
@@ -63,12 +65,13 @@ class WireBus:
         What this very connection serves and can answer without waiting is answered in place: with
         one NATS user for both there is nobody to tell apart, and nothing to wait for or to share.
         """
-        near = self._near.get(request.role)
-        reply = near.answer_in_place(request) if near else None
-        if reply is None:
-            return await self._asker.ask(request, deadline_s=deadline_s, silence_s=silence_s)
-        subject = await self._asker.show(request)
-        return read_reply(request, reply, subject)
+        subject = subjects.rpc(request)
+        near = self._near.get(subject[: subject.rindex(".")])
+        if near is not None:
+            reply = await self._asker.in_place(request, subject, near.answer_in_place)
+            if reply is not None:
+                return reply
+        return await self._asker.ask(request, subject, deadline_s=deadline_s, silence_s=silence_s)
 
     @asynccontextmanager
     async def serve(  # noqa: PLR0913 -- how a role is served, each by name
@@ -94,13 +97,14 @@ class WireBus:
             pending=pending,
         )
         async with service.serving(), self._directory.listed(service):
+            place = service.subject.removesuffix(".*")
             if service.is_quick:
-                self._near[role] = service
+                self._near[place] = service
             try:
                 yield service
             finally:
-                if self._near.get(role) is service:
-                    del self._near[role]
+                if self._near.get(place) is service:
+                    del self._near[place]
 
     @property
     def open_asks(self) -> int:

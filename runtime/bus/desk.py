@@ -93,24 +93,28 @@ class Desk:
                 continue
             job.next_beat = now + self.pace.heartbeat_s
             self._beating.append(job)
-            if self.wire.is_connected:
-                await self.tell(job.reply, Beat(progress=job.progress))
+            beat = encode(Beat(progress=job.progress))
+            if not self._hear(job.reply, beat) and self.wire.is_connected:
+                await self._publish(job.reply, beat)
 
     async def tell(self, reply: str, message: Message) -> None:
-        """Send a reply or a beat; a reply that cannot be sent becomes the failure to send it."""
+        """Send a reply; one that cannot be sent becomes the failure to send it."""
         try:
-            try:
-                await self._send(reply, encode(message))
-            except WireError as error:
-                log(Line.HANDLER_FAILED, Level.ERROR, code=error.code, message=error.message)
-                await self._send(reply, encode(to_failure(error)))
-        except BusError as error:
-            log(Line.BUS_ERROR, Level.WARNING, code=error.code, message=error.message)
+            await self._send(reply, encode(message))
+        except WireError as error:
+            log(Line.HANDLER_FAILED, Level.ERROR, code=error.code, message=error.message)
+            await self._send(reply, encode(to_failure(error)))
 
     async def _send(self, reply: str, data: bytes) -> None:
         """To the asker, who may be next door; what does not fit the wire fits nowhere."""
         if len(data) > self.wire.max_payload or not self._hear(reply, data):
+            await self._publish(reply, data)
+
+    async def _publish(self, reply: str, data: bytes) -> None:
+        try:
             await self.wire.publish(reply, data)
+        except BusError as error:
+            log(Line.BUS_ERROR, Level.WARNING, code=error.code, message=error.message)
 
     @asynccontextmanager
     async def controlled(self, role: str) -> AsyncGenerator[None]:

@@ -110,10 +110,14 @@ class ShortParser(Parser):
     It tries six regular expressions and moves its buffer twice for each; those are read here at
     their place. Whatever else there is, from the first of it, is the library's: protocol lines,
     headers, and a message that is too long to be kept until its rest has come.
+
+    Whoever hears a message may wait, and the connection may be lost and made anew meanwhile: what
+    was read of the old one is dropped then.
     """
 
     def __init__(self, nc: "ShortClient") -> None:
         self._rest = b""
+        self._connections = 0
         super().__init__(nc)  # pyright: ignore[reportUnknownMemberType] -- untyped
         self._client = nc
 
@@ -121,32 +125,37 @@ class ShortParser(Parser):
         """Forget what has been read: the connection is a new one."""
         super().reset()
         self._rest = b""
+        self._connections += 1
 
     async def parse(self, data: bytes = b"") -> None:
         """Hand over all messages that are whole."""
         if not self.buf and self.state == AWAITING_CONTROL_LINE:
-            data, self._rest = self._rest + data, b""
-            rest = data[await self._whole_messages(data) :]
-            if rest.startswith(b"MSG ") and len(rest) < _KEPT:
-                self._rest = rest
+            connection, data, self._rest = self._connections, self._rest + data, b""
+            at, is_torn = await self._whole_messages(data)
+            if connection != self._connections:
                 return
-            data = rest
+            data = data[at:]
+            if is_torn and len(data) < _KEPT:
+                self._rest = data
+                return
         if data:
             await super().parse(data)
 
-    async def _whole_messages(self, data: bytes) -> int:
-        """How many bytes of the beginning were messages that were handed over."""
-        at = 0
-        while data.startswith(b"MSG ", at):
+    async def _whole_messages(self, data: bytes) -> tuple[int, bool]:
+        """How many bytes were messages and handed over; whether another message has begun."""
+        at, connection = 0, self._connections
+        while data.startswith(b"MSG ", at) and connection == self._connections:
             line_end = data.find(_END, at)
-            words = data[at + 4 : line_end].split(b" ") if line_end >= 0 else []
-            if len(words) not in {3, 4} or not words[-1].isdigit():
-                break
+            if line_end < 0:
+                return at, True
+            words = data[at + 4 : line_end].split(b" ")
+            if len(words) not in {3, 4} or not (words[1].isdigit() and words[-1].isdigit()):
+                return at, False  # the library says what is wrong with it
             start = line_end + 2
             stop = start + int(words[-1])
             if len(data) < stop + 2:
-                break
+                return at, True
             reply = words[2] if len(words) == 4 else b""  # noqa: PLR2004 -- subject, sid, reply, size
             at = stop + 2
             await self._client.hear(int(words[1]), words[0], reply, data[start:stop])
-        return at
+        return at, False

@@ -45,8 +45,11 @@ def turn_of(state: LoopState) -> Turn:
 
 
 def call_of(state: LoopState, ordinal: int) -> CallState:
-    """One call of the open turn."""
-    return turn_of(state).calls[ordinal]
+    """One call of the open turn; an event about another one is a broken journal."""
+    calls = turn_of(state).calls
+    if not 0 <= ordinal < len(calls):
+        raise AssertionError(f"run {state.run_id} has no call {ordinal} at version {state.version}")
+    return calls[ordinal]
 
 
 def change(state: LoopState, ordinal: int, **fields: object) -> LoopState:
@@ -55,10 +58,9 @@ def change(state: LoopState, ordinal: int, **fields: object) -> LoopState:
 
 
 def _with(state: LoopState, ordinal: int, fields: dict[str, object]) -> Turn:
+    changed = replace(call_of(state, ordinal), **fields)
     turn = turn_of(state)
-    calls = list(turn.calls)
-    calls[ordinal] = replace(calls[ordinal], **fields)
-    return replace(turn, calls=tuple(calls))
+    return replace(turn, calls=(*turn.calls[:ordinal], changed, *turn.calls[ordinal + 1 :]))
 
 
 def accept(state: LoopState, action: Action) -> LoopState:

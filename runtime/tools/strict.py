@@ -79,9 +79,9 @@ def first_misfit(schema: Schema, value: JsonValue, path: str = "$") -> str | Non
     if isinstance(value, str):
         return _misfit_of_text(schema, value, path)
     if is_object(value):
-        unknown = _unknown_field(schema, value)
-        if unknown is not None:
-            return f"Object contains unknown field `{unknown}` - at `{path}`"
+        misfit = _misfit_of_names(schema, value, path)
+        if misfit is not None:
+            return misfit
     for name, part_schema, part in _parts(schema, value):
         misfit = first_misfit(part_schema, part, path + name)
         if misfit is not None:
@@ -92,6 +92,15 @@ def first_misfit(schema: Schema, value: JsonValue, path: str = "$") -> str | Non
 def _misfit_of_union(members: list[Schema], value: JsonValue, path: str) -> str | None:
     found = [first_misfit(each, value, path) for each in members if _may_be(each, value)]
     return None if None in found or not found else found[0]
+
+
+def _misfit_of_names(schema: Schema, value: dict[str, JsonValue], path: str) -> str | None:
+    unknown = _unknown_field(schema, value)
+    if unknown is not None:
+        return f"Object contains unknown field `{unknown}` - at `{path}`"
+    names = schema.get("propertyNames")
+    found = [_misfit_of_text(names, name, f"a key of {path}") for name in value if names]
+    return next((misfit for misfit in found if misfit), None)
 
 
 def _misfit_of_text(schema: Schema, value: str, path: str) -> str | None:

@@ -8,6 +8,9 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
+from messages.authority import Grant
+from messages.execution import Reconcile
+from messages.parts import Action
 from runtime.bus import client, memory
 from runtime.bus.bus import WireBus
 from runtime.bus.port import Delivery
@@ -49,3 +52,17 @@ async def within(event: anyio.Event) -> None:
 async def receive(stream: "anyio.abc.ObjectReceiveStream[Delivery]") -> Delivery:
     with anyio.fail_after(5):
         return await stream.receive()
+
+
+def reconcile(tool: str) -> Reconcile:
+    return Reconcile(
+        tenant="t",
+        run_id="r",
+        principal="p",
+        agent="a",
+        step=1,
+        action=Action(ordinal=0, tool=tool, arguments={}, action_hash="h"),
+        grant=Grant(id="g", tenant="t", run_id="r", step=1, actions=(), expires_at=0.0),
+        evidence_id="e",
+        now=0.0,
+    )

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from messages import subjects
-from messages.authority import Grant
 from messages.base import Beat, CancelAsk, Failure, Message, Request
 from messages.checks import Validate, Validated
 from messages.codec import decode, encode
@@ -27,12 +26,11 @@ from messages.errors import (
     TooLarge,
     TreadleError,
 )
-from messages.execution import Finding, Reconcile
+from messages.execution import Finding
 from messages.ledger import Done, Fetch, Fetched, Missing, Renew
-from messages.parts import Action
 from runtime.bus.bus import WireBus
 from runtime.bus.port import Work
-from tests.contract.bus_network import Network, receive, settled, within
+from tests.contract.bus_network import Network, receive, reconcile, settled, within
 
 pytestmark = pytest.mark.anyio
 
@@ -42,6 +40,13 @@ RPC = "treadle.rpc.checkpointer.renew"
 CONTROL = "treadle.ctl.checkpointer"
 
 Handler = Callable[[Request[object], Work], Awaitable[Message]]
+
+
+class Nowhere(dict[str, object]):
+    """Keeps nothing, so that nothing is answered in place."""
+
+    def __setitem__(self, key: str, value: object) -> None:
+        del key, value
 
 
 def nobody(_reply: str, _data: bytes) -> bool:
@@ -57,6 +62,7 @@ async def bus(
     async with network.connect("daemon") as connected:
         if request.param == "far":
             monkeypatch.setattr(connected._desk, "_hear", nobody)
+            monkeypatch.setattr(connected, "_near", Nowhere())
         yield connected
 
 
@@ -86,20 +92,6 @@ class Gate:
 
 def fetch(part: int = 0) -> Fetch:
     return Fetch(tenant="t", sha256="0" * 64, part=part)
-
-
-def reconcile(tool: str) -> Reconcile:
-    return Reconcile(
-        tenant="t",
-        run_id="r",
-        principal="p",
-        agent="a",
-        step=1,
-        action=Action(ordinal=0, tool=tool, arguments={}, action_hash="h"),
-        grant=Grant(id="g", tenant="t", run_id="r", step=1, actions=(), expires_at=0.0),
-        evidence_id="e",
-        now=0.0,
-    )
 
 
 # ---------------------------------------------------------------------------------- asking

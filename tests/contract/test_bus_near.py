@@ -1,6 +1,6 @@
 """What does not travel: replies to an asker on the same connection, and answers given in place."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
@@ -8,12 +8,15 @@ import anyio.lowlevel
 import pytest
 
 from messages.base import Message, Request
+from messages.checks import Validate, Validated
 from messages.codec import decode
-from messages.errors import NotFound, RemoteFailure, TooLarge, TreadleError, WireError
+from messages.errors import NoResponders, NotFound, RemoteFailure, TooLarge, TreadleError, WireError
+from messages.execution import Finding
 from messages.ledger import Done, Fetch, Fetched, Missing, Renew
+from messages.parts import Action, Problem
 from runtime.bus.bus import WireBus
 from runtime.bus.port import Delivery, Work
-from tests.contract.bus_network import Network, settled
+from tests.contract.bus_network import Network, reconcile, settled
 
 pytestmark = pytest.mark.anyio
 
@@ -186,3 +189,68 @@ async def test_what_json_cannot_carry_is_refused_in_place_too(bus: WireBus) -> N
     async with bus.serve("checkpointer", desk.handle, at_once=desk.at_once):
         with pytest.raises(WireError, match="cannot carry"):
             await bus.ask(Renew(process="\ud800", lease_s=5.0))
+
+
+async def test_in_place_nothing_is_larger_than_what_travels(bus: WireBus, peer: WireBus) -> None:
+    """A run must not depend on where its roles are."""
+    desk, size = Desk(), bus.wire.max_payload
+    huge = Fetched(part=0, parts=1, data=b"x" * size)
+
+    async def handle(_request: Request[object], _work: Work) -> Message:
+        raise AssertionError("it was answered at once")
+
+    async with bus.serve("checkpointer", desk.handle, at_once=desk.at_once):
+        with pytest.raises(TooLarge):
+            await bus.ask(Renew(process="x" * size, lease_s=5.0))
+        assert (desk.in_place, desk.waited) == (0, 0)
+    async with bus.serve("checkpointer", handle, at_once=lambda _: huge):
+        for asker in (bus, peer):
+            with pytest.raises(TooLarge):
+                await asker.ask(Fetch(tenant="t", sha256="0" * 64))
+
+
+async def test_in_place_an_answer_is_what_its_bytes_say(bus: WireBus, peer: WireBus) -> None:
+    action = Action(ordinal=0, tool="t", arguments={"pair": (1, 2)}, action_hash="h")
+    answer = Validated(actions=(action,))
+    request = Validate(tenant="t", run_id="r", agent="a", origin="r", step=1, calls=())
+    async with bus.serve("validator", lambda _: answer, is_inline=True):
+        replies = [await asker.ask(request) for asker in (bus, peer)]
+    assert [r.actions[0].arguments for r in replies] == [{"pair": [1, 2]}] * 2
+
+
+async def test_in_place_a_deadline_is_kept_and_others_get_their_turn(bus: WireBus) -> None:
+    desk, turns = Desk(), 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with (
+        bus.serve("checkpointer", desk.handle, at_once=desk.at_once),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(other)
+        with anyio.move_on_after(0.05) as scope:
+            while desk.in_place < 1_000_000:
+                await bus.ask(RENEW)
+        assert scope.cancelled_caught
+        assert turns > 1
+        tasks.cancel_scope.cancel()
+
+
+async def test_in_place_only_the_tool_that_is_meant_answers(network: Network) -> None:
+    async with network.connect("daemon") as bus:
+
+        def answers(kind: str) -> Callable[[Request[object]], Message]:
+            return lambda _: Finding(kind="absent", problem=Problem(code=kind, message=kind))
+
+        async with (
+            bus.serve("executor", answers("a"), tool="a", is_inline=True),
+            bus.serve("executor", answers("b"), tool="b", is_inline=True),
+        ):
+            found = [await bus.ask(reconcile(tool)) for tool in ("a", "b")]
+            assert [f.problem.code for f in found if f.problem] == ["a", "b"]
+            with pytest.raises(NoResponders):
+                await bus.ask(reconcile("c"))

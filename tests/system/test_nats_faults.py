@@ -98,7 +98,7 @@ async def test_an_ask_while_there_is_no_server_waits_and_then_says_so(
 
 
 async def test_an_ask_in_flight_when_the_server_dies_ends_as_silent(
-    server: EmbeddedServer, bus: WireBus
+    server: EmbeddedServer, bus: WireBus, submitter: WireBus
 ) -> None:
     entered = anyio.Event()
 
@@ -107,7 +107,11 @@ async def test_an_ask_in_flight_when_the_server_dies_ends_as_silent(
         await anyio.sleep_forever()
         raise AssertionError
 
-    async with bus.serve("checkpointer", hang), anyio.create_task_group() as tasks:
+    async with (
+        client.connect(server.url, server.users["daemon"], pace=QUICK) as peer,
+        peer.serve("checkpointer", hang),
+        anyio.create_task_group() as tasks,
+    ):
 
         async def one() -> None:
             with pytest.raises(Silent):
@@ -115,7 +119,29 @@ async def test_an_ask_in_flight_when_the_server_dies_ends_as_silent(
 
         tasks.start_soon(one)
         await entered.wait()
-        await kill(server, bus)
+        await kill(server, bus, peer, submitter)
+
+
+async def test_a_worker_next_door_is_heard_while_the_server_is_away(
+    server: EmbeddedServer, bus: WireBus, submitter: WireBus
+) -> None:
+    entered, go_on = anyio.Event(), anyio.Event()
+
+    async def work(_request: Request[object], _work: Work) -> Message:
+        entered.set()
+        await go_on.wait()
+        return Done(now=1.0)
+
+    async with bus.serve("checkpointer", work), anyio.create_task_group() as tasks:
+
+        async def one() -> None:
+            assert await bus.ask(RENEW) == Done(now=1.0)
+
+        tasks.start_soon(one)
+        await entered.wait()
+        await kill(server, bus, submitter)
+        await anyio.sleep(2 * QUICK.silence_s)
+        go_on.set()
 
 
 async def test_a_consumer_goes_on_after_a_restart(
