@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
@@ -65,23 +66,28 @@ class Contender:
     def drive(self) -> None:
         """One measurement."""
         self._say("go")
-        wall_s, cpu_s = self._line().split()
-        self.spent.append(Spent(float(wall_s), float(cpu_s)))
+        spent = self._line().split()
+        if not spent:
+            raise SystemExit(f"{self.checkout} ended; its error stands above")
+        self.spent.append(Spent(float(spent[0]), float(spent[1])))
 
     def leave(self) -> None:
         """End the process."""
-        self._say("")
+        with suppress(BrokenPipeError):
+            self._say("")
         _ = self._process.wait(timeout=30)
 
 
 def compare(checkouts: Sequence[Path], concurrent: int, rounds: int) -> None:
     """Measure turn about, forwards and backwards, and print a line for each."""
     contenders = [Contender(checkout, concurrent) for checkout in checkouts]
-    for number in range(rounds + WARM_UP):
-        for contender in contenders if number % 2 else reversed(contenders):
-            contender.drive()
-    for contender in contenders:
-        contender.leave()
+    try:
+        for number in range(rounds + WARM_UP):
+            for contender in contenders if number % 2 else reversed(contenders):
+                contender.drive()
+    finally:
+        for contender in contenders:
+            contender.leave()
     first, total = contenders[0].spent[WARM_UP:], concurrent * ITERATIONS
     for contender in contenders:
         mine = contender.spent[WARM_UP:]

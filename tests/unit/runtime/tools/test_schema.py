@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from messages.parts import Problem
 from runtime.tools.declare import Ctx, read
-from runtime.tools.schema import Shape, describe, encode
+from runtime.tools.schema import Decoded, Shape, describe, encode
 from runtime.tools.strict import local_pattern
 
 OrderId = Annotated[str, Meta(pattern=r"^ORD-[0-9]+$", description="Such as ORD-1042")]
@@ -247,3 +247,43 @@ def test_a_shape_of_any_type(kind: Any, good: Any, canonical: Any) -> None:
     assert not isinstance(decoded, Problem)
     assert decoded.canonical == canonical
     assert encode(decoded.value) == canonical
+
+
+@read(source="x")
+async def plain(ctx: Ctx[None], number: int, text: str, ratio: float = 1.0) -> str:
+    """Take what msgspec alone can judge."""
+    return f"{number} {text} {ratio}"
+
+
+@read(source="x")
+async def one_order(ctx: Ctx[None], order_id: OrderId) -> str:
+    """Take one text with a pattern."""
+    return order_id
+
+
+@read(source="x")
+async def by_order(ctx: Ctx[None], amounts: dict[OrderId, int]) -> str:
+    """Take keys with a pattern."""
+    return str(amounts)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        (plain, {"number": 1, "text": "x", "more": 1}, "unknown field `more` - at `$`"),
+        (plain, {"number": True, "text": "x"}, "Expected `int`, got `bool` - at `$.number`"),
+        (plain, {"number": 1, "text": "x", "ratio": "1"}, "Expected `float`, got `str`"),
+        (plain, {"number": 1, "text": "x\0"}, "not plain JSON"),
+        (one_order, {"order_id": "ORD-1\n"}, "matching regex '^ORD-[0-9]+$' - at `$.order_id`"),
+        (by_order, {"amounts": {"ORD-1\n": 1}}, "matching regex '^ORD-[0-9]+$' - at `a key of"),
+    ],
+)
+def test_small_tools_are_as_strict(tool: Any, arguments: dict[str, Any], message: str) -> None:
+    problem = tool.decode(arguments)
+    assert isinstance(problem, Problem), problem
+    assert message in problem.message
+
+
+def test_small_tools_take_what_fits() -> None:
+    assert isinstance(plain.decode({"number": 1, "text": "x"}), Decoded)
+    assert isinstance(by_order.decode({"amounts": {"ORD-1": 1}}), Decoded)
