@@ -215,3 +215,15 @@ async def test_a_connection_is_opened_from_any_task(here: World, place: Path) ->
             for number in range(5):
                 tasks.start_soon(client.submit, "refund", f"g {number}")
         assert len((await client.list())["runs"]) == 5
+
+
+@pytest.mark.parametrize("text", ["half \ud800", "\udfff"])
+async def test_what_json_cannot_say_is_the_callers_mistake(
+    here: World, place: Path, text: str
+) -> None:
+    del here
+    async with client_of(place) as client:
+        with pytest.raises(UsageError, match="JSON cannot carry"):
+            await client.submit("refund", text)
+        with pytest.raises(UsageError, match="JSON cannot carry"):
+            await client.resolve_effect("key", happened=True, result={"note": text})

@@ -8,8 +8,8 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from messages import api, subjects
 from messages.api import Reply
-from messages.codec import decode_as
-from messages.errors import NoResponders, Unreachable
+from messages.codec import decode_as, encode
+from messages.errors import NoResponders, Unreachable, UsageError, WireError
 from runtime.bus.bus import WireBus
 from runtime.bus.client import connect
 from treadle.client.connection import Place, principal_of
@@ -39,7 +39,7 @@ class Wire:
         principal = principal_of(self._place.user(name))
         subject = subjects.api(self._place.tenant, principal, verb)
         try:
-            data = await bus.request(subject, msgspec.json.encode(body), timeout_s=REQUEST_S)
+            data = await bus.request(subject, _encoded(body), timeout_s=REQUEST_S)
         except NoResponders as error:
             hint = "it may be starting or stopping; try again"
             raise Unreachable("the daemon does not answer", hint=hint) from error
@@ -62,3 +62,15 @@ class Wire:
         async with connect(self._place.url, self._place.user(name), name="treadle-client") as bus:
             task_status.started(bus)
             await anyio.sleep_forever()
+
+
+def _encoded(body: msgspec.Struct) -> bytes:
+    """The request's bytes.
+
+    Raises:
+        UsageError: It holds something that JSON cannot say, such as half a character.
+    """
+    try:
+        return encode(body)
+    except WireError as error:
+        raise UsageError(error.message) from error
