@@ -26,7 +26,8 @@ from runtime.bus.permissions import Credentials
 from runtime.supervisor import Phase
 from tests import journals
 from tests.flow.gateway_world import PATIENCE_S, World, world
-from tests.journals import HASH, RUN
+from tests.flow.test_gateway_effects import flagged
+from tests.journals import HASH, KEY, RUN
 from treadle import Client
 
 
@@ -227,3 +228,13 @@ async def test_what_json_cannot_say_is_the_callers_mistake(
             await client.submit("refund", text)
         with pytest.raises(UsageError, match="JSON cannot carry"):
             await client.resolve_effect("key", happened=True, result={"note": text})
+
+
+async def test_a_finding_that_comes_second_is_a_conflict(here: World, place: Path) -> None:
+    await flagged(here)
+    async with client_of(place) as client:
+        first = await client.resolve_effect(KEY, happened=True, result={"refund_id": "rf-1"})
+        assert first["effect"]["state"] == "done"
+        with pytest.raises(Conflict) as caught:
+            await client.resolve_effect(KEY, happened=False)
+    assert caught.value.why == "NOT_UNKNOWN"
