@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from messages.agent import AgentSpec
 from messages.authority import Authorisation, Authorise, Grant, GrantedAction, Verdict
-from messages.base import Message, Request, Timestamp
+from messages.base import Message, Request
 from messages.canon import canonical, sha256_hex
 from messages.errors import NotFound
 from messages.events import RunCreated
@@ -22,6 +21,7 @@ from runtime.asking import Asking
 from runtime.bus.port import Bus, Work
 from runtime.clock import Ids
 from runtime.policy.approvals import Groups, use_problem
+from runtime.policy.case import Case
 from runtime.policy.grants import Signer
 from runtime.policy.package import Origin, approval_package
 from runtime.policy.rules import Judged, decide
@@ -34,33 +34,6 @@ _TIME_S = 1.0
 """The ledger's clock is read again when it was read longer ago than this: it may have been set."""
 _CREATIONS = 4096
 """Runs whose creation is kept: it never changes."""
-
-
-class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One Authorise and what the ledger says about it.
-
-    Attributes:
-        settling: Ordinals whose effect may exist already.
-        now: The ledger's clock, never the request's word.
-    """
-
-    request: Authorise
-    agent: Agent[Any]
-    created: RunCreated
-    approvals: Mapping[int, ApprovalRow]
-    settling: frozenset[int]
-    now: Timestamp
-
-    def tool(self, name: str) -> Tool[..., Any]:
-        """The agent's tool of that name.
-
-        Raises:
-            NotFound: It has none.
-        """
-        for tool in self.agent.tools:
-            if tool.name == name:
-                return tool
-        raise NotFound("tool", name)
 
 
 class Authoriser(Actor):
