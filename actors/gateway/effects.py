@@ -1,5 +1,7 @@
 """Settling by hand what nobody else could find out: effects of unknown outcome."""
 
+from msgspec.structs import replace
+
 from actors.gateway.entitlement import check_operator
 from actors.gateway.runs import App, Runs
 from messages import api
@@ -109,9 +111,11 @@ class Effects:
         state = await self._ended(sender, row.run_id)
         if state is None:
             return None
-        found = await self._bus.ask(ListEffects(tenant=sender.tenant, run_id=row.run_id))
-        if any(other.state == "unknown" for other in found.rows):
+        query = ListEffects(tenant=sender.tenant, run_id=row.run_id)
+        left = await self._bus.ask(replace(query, is_unresolved_only=True))
+        if left.rows:
             return None
+        found = await self._bus.ask(query)
         told: dict[str, JsonValue] = {"effects": [_told(r) for r in found.rows if r.person]}
         run_id = continued_run_id(row.run_id, _CONTINUED)
         return (await self._runs.go_on(state, told, run_id)).run_id

@@ -12,7 +12,7 @@ from messages import subjects
 from messages.ledger import Append
 from messages.state import LoopState
 from messages.status import Reason, Status
-from runtime.model.scripted import Turn
+from runtime.model.scripted import Turn, View
 from runtime.policy.grants import Signer, Verifier
 from runtime.settings import Runtime, Settings
 from tests.flow.desk import LOST, Desk, agent, look, pay, post, shout
@@ -243,6 +243,26 @@ async def test_what_a_person_knows_not_to_have_happened_is_done_by_the_run_that_
     state = await resolved(on, yes, finding="absent")
     assert (state.status, state.continues) == (Status.SUCCEEDED, RUN)
     assert desk.effects == {"shout:a": 1}
+
+
+@pytest.mark.parametrize(("amount", "ends"), [(2000, "ok"), (3000, "denied")])
+async def test_only_the_very_action_that_is_done_is_not_asked_for(amount: int, ends: str) -> None:
+    """The same key with another amount is another action, and somebody is asked."""
+
+    def script(view: View) -> Turn:
+        return finish("ok") if view.turn else call(pay, key="a", amount=view.inputs["amount"])
+
+    desk = Desk()
+    on = Stage(agent(), script=script, deps=desk)
+    await on.create(amount=2000)
+    assert (await on.play(yes)).escalations == 1
+    await on.create("run-2", amount=amount)
+    async with on.life() as life:
+        state = await life.rest(no, run_id="run-2")
+    assert state is not None
+    assert [line.outcome for line in state.tool_history] == [ends]
+    assert state.escalations == (0 if ends == "ok" else 1)
+    assert desk.requests == ["pay:a:v1"]
 
 
 async def test_a_blind_write_runs_once_it_is_approved() -> None:

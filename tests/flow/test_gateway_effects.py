@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from messages.authority import Verdict
-from messages.events import Accepted, Authorised, Finished, Intended, Rechecked
+from messages.events import Accepted, AnyEvent, Authorised, Finished, Intended
 from messages.ledger import Claim, Claimed
+from messages.parts import Action
 from messages.status import Reason, Status
 from tests import journals
 from tests.flow.gateway_world import World, world
@@ -15,39 +17,58 @@ from tests.journals import GRANT, HASH, KEY, RUN
 RESULT = {"refund_id": "rf-1"}
 
 
-async def flagged(here: World, reason: Reason = Reason.UNKNOWN_EFFECT) -> None:
-    """A run that ended with its refund started and not settled."""
-    await here.api("submitter", "submit", agent="refund", goal="settle it", run_id=RUN)
-    allowed = Verdict(ordinal=0, decision="allow", rule="over_limit")
-    await here.grow(
-        RUN,
-        journals.journal()[1].events,
-        (
-            journals.decided(2, "issue_refund", journals.ARGUMENTS, 1705),
-            Accepted(step=2, actions=(journals.refund_action(),)),
-            Authorised(step=2, verdicts=(allowed,), policy="p12", grant=GRANT),
-            Rechecked(step=2, ordinal=0),
+OTHER = "refund:order-8472:pay_5a3:v1"
+
+
+def refund(ordinal: int, key: str) -> Action:
+    return replace(journals.refund_action(), ordinal=ordinal, key=key)
+
+
+def started(*keys: str) -> tuple[AnyEvent, ...]:
+    """A turn of writes that may start."""
+    decided = journals.decided(2, "issue_refund", journals.ARGUMENTS, 1705)
+    blocks = [{**decided.content[0], "id": f"toolu_{n}"} for n in range(len(keys))]
+    places = range(len(keys))
+    return (
+        replace(decided, content=tuple(blocks)),
+        Accepted(step=2, actions=tuple(refund(n, keys[n]) for n in places)),
+        Authorised(
+            step=2,
+            verdicts=tuple(Verdict(ordinal=n, decision="allow", rule="over_limit") for n in places),
+            policy="p12",
+            grant=GRANT,
+        ),
+        *(
             Intended(
                 step=2,
-                ordinal=0,
+                ordinal=n,
                 tool="issue_refund",
-                key=KEY,
+                key=keys[n],
                 action_hash=HASH,
                 grant_id=GRANT.id,
                 effect="blind",
-            ),
+            )
+            for n in places
         ),
     )
-    claim = Claim(
-        tenant="default",
-        run_id=RUN,
-        key=KEY,
-        grant_id=GRANT.id,
-        claim_id="clm-1",
-        expires_at=GRANT.expires_at + 1e9,
-    )
-    [answer] = await here.ledger.apply([claim])
-    assert isinstance(answer, Claimed), answer
+
+
+async def flagged(here: World, *keys: str, reason: Reason = Reason.UNKNOWN_EFFECT) -> None:
+    """A run that ended with these refunds started and not settled."""
+    keys = keys or (KEY,)
+    await here.api("submitter", "submit", agent="refund", goal="settle it", run_id=RUN)
+    await here.grow(RUN, journals.journal()[1].events, started(*keys))
+    for key in keys:
+        claim = Claim(
+            tenant="default",
+            run_id=RUN,
+            key=key,
+            grant_id=GRANT.id,
+            claim_id=f"clm-{key}",
+            expires_at=GRANT.expires_at + 1e9,
+        )
+        [answer] = await here.ledger.apply([claim])
+        assert isinstance(answer, Claimed), answer
     await here.grow(RUN, (Finished(status=Status.FAILED, reason=reason),))
 
 
@@ -115,9 +136,20 @@ async def test_the_first_finding_stands() -> None:
         assert (await effect(here))["state"] == "done"
 
 
+async def test_the_work_goes_on_once_all_of_it_is_known() -> None:
+    async with world() as here:
+        await flagged(here, KEY, OTHER)
+        first = await resolve(here, finding="happened", result=RESULT)
+        assert first["run_id"] is None, "one of its effects is still unknown"
+        second = await resolve(here, key=OTHER, finding="absent")
+        linked = await here.api("operator", "show", run_id=second["run_id"])
+        told = {e["key"]: e["finding"] for e in linked["inputs"]["continued"]["effects"]}
+        assert told == {KEY: "happened", OTHER: "did not happen"}
+
+
 async def test_a_run_that_ended_for_another_reason_is_not_continued() -> None:
     async with world() as here:
-        await flagged(here, Reason.POISON)
+        await flagged(here, reason=Reason.POISON)
         assert (await resolve(here, finding="absent"))["run_id"] is None
         assert [run["run_id"] for run in (await here.api("operator", "list"))["runs"]] == []
 
