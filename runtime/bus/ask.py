@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import anyio
-from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
+from anyio.lowlevel import checkpoint
 
 from messages import subjects
 from messages.base import Beat, CancelAsk, Failure, Message, Request, reply_types
@@ -34,7 +34,7 @@ ReplyT = TypeVar("ReplyT")
 
 BEAT = encode(Beat())[:-1]
 """How every heartbeat begins: recognised without decoding it."""
-_LONGEST_RUN = 64
+_LONGEST_RUN = 16
 """Answers in place in a row, before the event loop gets a turn."""
 _TURNS = 16
 """Turns of the event loop that let readers catch up after the loop was blocked."""
@@ -155,8 +155,6 @@ class Asker:
         self._in_place += 1
         if self._in_place % _LONGEST_RUN == 0:
             await checkpoint()
-        else:
-            await checkpoint_if_cancelled()
 
     def _travelled(self, reply: Message, subject: str) -> Message:
         """A reply as its bytes say it, or the failure to say it."""
