@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from messages.authority import Verdict
 from messages.events import Accepted, AnyEvent, Authorised, Finished, Intended
-from messages.ledger import Claim, Claimed
+from messages.ledger import Claim, Claimed, EffectResolved, ResolveEffect
 from messages.parts import Action
 from messages.status import Reason, Status
+from runtime.settings import Person, Settings
 from tests import journals
 from tests.flow.gateway_world import World, world
 from tests.journals import GRANT, HASH, KEY, RUN
@@ -124,6 +125,18 @@ async def test_saying_it_again_is_answered_the_same_and_continues_once() -> None
         assert (await effect(here))["record"]["evidence"]["payload"] == RESULT
         runs = (await here.api("operator", "list"))["runs"]
         assert len([run for run in runs if run["run_id"] != RUN]) == 1
+
+
+async def test_another_operator_finishes_what_a_crash_cut_in_two() -> None:
+    """The finding is durable and its linked run is not: the gateway died in between."""
+    async with world(settings=Settings(people={"ann": Person(tenant="default")})) as here:
+        await flagged(here)
+        found = ResolveEffect(tenant="default", key=KEY, finding="absent", person="operator")
+        [answer] = await here.ledger.apply([found])
+        assert isinstance(answer, EffectResolved)
+        said = await resolve(here, "ann", finding="absent")
+        assert (said["effect"]["resolved_by"], said["effect"]["state"]) == ("operator", "free")
+        assert (await here.api("operator", "show", run_id=said["run_id"]))["continues"] == RUN
 
 
 async def test_the_first_finding_stands() -> None:
