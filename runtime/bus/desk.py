@@ -93,7 +93,7 @@ class Desk:
                 continue
             job.next_beat = now + self.pace.heartbeat_s
             self._beating.append(job)
-            beat = encode(Beat(progress=job.progress))
+            beat = _beat(job.progress)
             if not self._hear(job.reply, beat) and self.wire.is_connected:
                 await self._publish(job.reply, beat)
 
@@ -149,3 +149,12 @@ class Desk:
         self._cancelled[message.reply_to] = None
         if len(self._cancelled) > _REMEMBERED:
             self._cancelled.popitem(last=False)
+
+
+def _beat(progress: str) -> bytes:
+    """A sign of life; what cannot be said about the work does not silence it."""
+    try:
+        return encode(Beat(progress=progress))
+    except WireError as error:
+        log(Line.HANDLER_FAILED, Level.ERROR, code=error.code, message=error.message)
+        return encode(Beat())

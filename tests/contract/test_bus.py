@@ -237,6 +237,17 @@ async def test_heartbeats_say_how_far_the_work_is(peer: WireBus, bus: WireBus) -
         assert decode((await receive(heard)).data) == Beat(progress="2 of 3")
 
 
+async def test_words_that_json_cannot_carry_silence_nobody(peer: WireBus, bus: WireBus) -> None:
+    async def slow(_request: Request[object], work: Work) -> Message:
+        work.beat("half \ud800")
+        await anyio.sleep(0.9)
+        return DONE
+
+    async with peer.serve("checkpointer", slow):
+        assert await bus.ask(RENEW) == DONE
+        assert await bus.ask(RENEW) == DONE, "the heartbeats of this connection go on"
+
+
 async def test_a_quick_handler_sends_no_heartbeat(peer: WireBus, bus: WireBus) -> None:
     inbox = f"{bus.wire.inbox}.a.b.c"
     async with peer.serve("checkpointer", done), bus.subscribe(inbox) as heard:
