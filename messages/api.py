@@ -104,12 +104,15 @@ class Effects(_Body, kw_only=True):
 
 
 class ResolveEffect(_Body, kw_only=True):
-    """verb effect_resolve -> {v, effect, run_id}: what became of it, as a person found out.
+    """verb effect_resolve -> {v, effect, run_id, problem}: what a person found out became of it.
 
-    ``run_id`` is the run in which the work goes on, null where nothing does.
+    ``run_id`` in the reply is the run in which the work goes on, null where nothing does;
+    ``problem`` says why not, where it should have.
     """
 
     key: str
+    run_id: str | None = None
+    """Whose attempt was looked at: refused if another run has made one since."""
     finding: Literal["happened", "absent"]
     result: JsonValue = None
     """What the tool would have returned, if it happened."""

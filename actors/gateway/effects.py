@@ -1,11 +1,9 @@
 """Settling by hand what nobody else could find out: effects of unknown outcome."""
 
-from msgspec.structs import replace
-
 from actors.gateway.entitlement import check_operator
 from actors.gateway.runs import App, Runs
 from messages import api
-from messages.errors import Conflict, NotFound, UsageError
+from messages.errors import BadTask, Conflict, NotAllowed, NotFound, UsageError
 from messages.ledger import (
     EffectRow,
     ListEffects,
@@ -18,7 +16,7 @@ from messages.state import LoopState
 from messages.status import Reason
 from messages.subjects import ApiAddress
 from runtime.artifacts import keep_if_large
-from runtime.asking import Asking
+from runtime.asking import Asking, GiveUp
 from runtime.bus.port import Bus
 from runtime.intake import continued_run_id
 from runtime.log import Level, Line, log
@@ -27,6 +25,9 @@ from runtime.views import effect_row
 from runtime.views.reading import Reader
 from runtime.views.values import View
 
+CALL = "call:"
+"""How the key of an ``each_call`` write begins."""
+_MOST = 500
 _CONTINUED = "effects"
 """Names the continuation among those that answers to questions start."""
 
@@ -42,7 +43,7 @@ class Effects:
         self._bus = bus
         self._app = app
         self._runs = runs
-        self._asking = Asking(bus, app.clock)
+        self._asking = Asking(bus, app.clock, deadline_s=3.0, patience_s=0.0)
 
     async def resolve(self, sender: ApiAddress, body: api.ResolveEffect) -> View:
         """Write down what became of an effect; the work of a run that ended over it goes on."""
@@ -54,6 +55,7 @@ class Effects:
             ResolveEffect(
                 tenant=sender.tenant,
                 key=row.key,
+                run_id=body.run_id or row.run_id,
                 finding=body.finding,
                 person=sender.principal,
                 evidence=await self._evidence(sender, row, body),
@@ -62,22 +64,15 @@ class Effects:
         )
         if isinstance(answer, Missing):
             raise NotFound("key", body.key)
+        row = await self._row(sender, body.key) if isinstance(answer, Refused) else answer.effect
+        ended = await self._ended(sender, row.run_id)
         if isinstance(answer, Refused):
-            row = await self._row(sender, body.key)
-            if not _is_said_already(row, body):
+            if not _is_known_already(row, body, is_over_it=ended is not None):
                 raise Conflict(_taken(row), why=answer.why, hint="treadle effects show KEY")
         else:
-            row = answer.effect
-        log(
-            Line.CONTROL,
-            Level.WARNING,
-            verb="effect_resolve",
-            key=row.key,
-            finding=body.finding,
-            person=sender.principal,
-            reason=body.reason,
-        )
-        return {"v": 1, "effect": effect_row(row), "run_id": await self._go_on(sender, row)}
+            _note(sender, body)
+        run_id, problem = await self._go_on(sender, ended)
+        return {"v": 1, "effect": effect_row(row), "run_id": run_id, "problem": problem}
 
     async def _row(self, sender: ApiAddress, key: str) -> EffectRow:
         found = await self._bus.ask(ListEffects(tenant=sender.tenant, keys=(key,)))
@@ -94,7 +89,10 @@ class Effects:
         cleaned = clean(body.result)
         if isinstance(cleaned, Problem):
             raise UsageError(f"the result cannot be kept: {cleaned.message}", hint=cleaned.hint)
-        payload, ref = await keep_if_large(self._asking, sender.tenant, cleaned.value)
+        try:
+            payload, ref = await keep_if_large(self._asking, sender.tenant, cleaned.value)
+        except GiveUp as error:
+            raise error.cause from error
         return Evidence(
             id="",
             tool=row.tool,
@@ -106,19 +104,28 @@ class Effects:
             notes=cleaned.notes,
         )
 
-    async def _go_on(self, sender: ApiAddress, row: EffectRow) -> str | None:
-        """The linked run, once nothing of the ended one is unknown any more."""
-        state = await self._ended(sender, row.run_id)
+    async def _go_on(
+        self, sender: ApiAddress, state: LoopState | None
+    ) -> tuple[str | None, str | None]:
+        """The linked run, once nothing of the ended one is unknown any more; or why there is none.
+
+        A write declared ``each_call`` is another effect in another run, so a run that has done one
+        is never done again by itself: a person submits what is left.
+        """
         if state is None:
-            return None
-        query = ListEffects(tenant=sender.tenant, run_id=row.run_id)
-        left = await self._bus.ask(replace(query, is_unresolved_only=True))
-        if left.rows:
-            return None
-        found = await self._bus.ask(query)
-        told: dict[str, JsonValue] = {"effects": [_told(r) for r in found.rows if r.person]}
-        run_id = continued_run_id(row.run_id, _CONTINUED)
-        return (await self._runs.go_on(state, told, run_id)).run_id
+            return None, None
+        query = ListEffects(tenant=sender.tenant, run_id=state.run_id, limit=_MOST)
+        rows = (await self._bus.ask(query)).rows
+        if any(row.is_flagged or row.state == "unknown" for row in rows):
+            return None, None
+        if len(rows) == _MOST or any(r.key.startswith(CALL) and r.state == "done" for r in rows):
+            return None, "it has done writes that another run would do again; submit what is left"
+        told: dict[str, JsonValue] = {"effects": [_told(row) for row in rows]}
+        try:
+            run_id = continued_run_id(state.run_id, _CONTINUED)
+            return (await self._runs.go_on(state, told, run_id)).run_id, None
+        except (BadTask, NotAllowed, NotFound) as error:
+            return None, error.message
 
     async def _ended(self, sender: ApiAddress, run_id: str) -> LoopState | None:
         """The run, if what was unknown is what ended it."""
@@ -128,10 +135,23 @@ class Effects:
         return state if is_over_it else None
 
 
-def _is_said_already(row: EffectRow, body: api.ResolveEffect) -> bool:
-    """Somebody found the same; whoever repeats it may be the one who makes the work go on."""
+def _note(sender: ApiAddress, body: api.ResolveEffect) -> None:
+    log(
+        Line.CONTROL,
+        Level.WARNING,
+        verb="effect_resolve",
+        key=body.key,
+        finding=body.finding,
+        person=sender.principal,
+        reason=body.reason,
+    )
+
+
+def _is_known_already(row: EffectRow, body: api.ResolveEffect, *, is_over_it: bool) -> bool:
+    """Somebody found the same, or it settled itself late; saying so makes the work go on."""
     wanted = "done" if body.finding == "happened" else "free"
-    return bool(row.person) and row.state == wanted
+    is_same_run = body.run_id in {None, row.run_id}
+    return row.state == wanted and is_same_run and (bool(row.person) or is_over_it)
 
 
 def _taken(row: EffectRow) -> str:

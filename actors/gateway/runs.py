@@ -121,10 +121,13 @@ class Runs:
             run_id: The same id again is the same run.
 
         Raises:
-            BadTask, NotFound: The agent is gone, or would not take this task any more.
+            BadTask, NotAllowed, NotFound: The agent or the principal is gone, or the agent would
+                not take this task any more.
         """
         owner = state.identity.principal
         before = {"run_id": state.run_id, **told, "done": state.summary}
+        if state.continues is not None and "continued" in state.inputs:
+            before["before"] = state.inputs["continued"]
         task = Task(
             goal=state.goal, inputs={**state.inputs, "continued": before}, labels=state.labels
         )

@@ -99,6 +99,8 @@ class ResolveEffect(
 
     tenant: str
     key: str
+    run_id: str = ""
+    """Whose attempt was looked at; another run's is not settled by it. Empty: whoever holds it."""
     finding: Literal["happened", "absent"]
     person: str
     evidence: Evidence | None = None

@@ -87,6 +87,8 @@ class NatsWire(Watchers):
                     reconnect_time_wait=RECONNECT_S,  # pyright: ignore[reportArgumentType] -- slept as it is
                     reconnect_to_server_handler=self._next_attempt,
                     skip_subject_validation=True,
+                    pending_size=PENDING_BYTES,
+                    flush_timeout=FLUSH_S,
                     error_cb=self._error,
                     disconnected_cb=self._disconnected,
                     reconnected_cb=self._reconnected,

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from messages.authority import Verdict
 from messages.events import Accepted, AnyEvent, Authorised, Finished, Intended
-from messages.ledger import Claim, Claimed, EffectResolved, ResolveEffect
+from messages.ledger import Claim, Claimed, EffectResolved, ResolveEffect, Settle
 from messages.parts import Action
 from messages.status import Reason, Status
-from runtime.settings import Person, Settings
+from runtime.settings import Person, Principal, Settings, Tenant
 from tests import journals
 from tests.flow.gateway_world import World, world
 from tests.journals import GRANT, HASH, KEY, RUN
@@ -18,6 +18,7 @@ from tests.journals import GRANT, HASH, KEY, RUN
 RESULT = {"refund_id": "rf-1"}
 
 
+ANN = Person(tenant="default")
 OTHER = "refund:order-8472:pay_5a3:v1"
 
 
@@ -129,7 +130,7 @@ async def test_saying_it_again_is_answered_the_same_and_continues_once() -> None
 
 async def test_another_operator_finishes_what_a_crash_cut_in_two() -> None:
     """The finding is durable and its linked run is not: the gateway died in between."""
-    async with world(settings=Settings(people={"ann": Person(tenant="default")})) as here:
+    async with world(settings=Settings(people={"ann": ANN})) as here:
         await flagged(here)
         found = ResolveEffect(tenant="default", key=KEY, finding="absent", person="operator")
         [answer] = await here.ledger.apply([found])
@@ -158,6 +159,56 @@ async def test_the_work_goes_on_once_all_of_it_is_known() -> None:
         linked = await here.api("operator", "show", run_id=second["run_id"])
         told = {e["key"]: e["finding"] for e in linked["inputs"]["continued"]["effects"]}
         assert told == {KEY: "happened", OTHER: "did not happen"}
+
+
+async def test_another_runs_attempt_is_not_settled_by_what_was_seen_of_the_first() -> None:
+    async with world() as here:
+        await flagged(here)
+        refused = await resolve(here, run_id="run-before", finding="absent")
+        assert refused["error"]["code"] == "NOT_HELD"
+        assert await unresolved(here) == [KEY]
+        assert (await resolve(here, run_id=RUN, finding="absent"))["effect"]["state"] == "free"
+
+
+async def test_what_settled_itself_late_lets_the_work_go_on() -> None:
+    async with world() as here:
+        await flagged(here)
+        late = Settle(
+            tenant="default",
+            run_id=RUN,
+            key=KEY,
+            grant_id=GRANT.id,
+            claim_id=f"clm-{KEY}",
+            outcome="ok",
+            evidence=journals.REFUND,
+        )
+        await here.ledger.apply([late])
+        assert await unresolved(here) == []
+        assert (await resolve(here, finding="absent"))["error"]["code"] == "NOT_UNKNOWN"
+        said = await resolve(here, finding="happened", result=RESULT)
+        assert said["run_id"] is not None
+        assert (await effect(here))["record"]["evidence"]["payload"] == journals.REFUND.payload
+
+
+async def test_a_run_that_has_done_what_another_would_do_again_is_not_continued() -> None:
+    """The key of an each_call write holds its run: in another run it is another effect."""
+    own = f"call:{RUN}:2.0:issue_refund:abc"
+    async with world() as here:
+        await flagged(here, own)
+        said = await resolve(here, key=own, finding="happened", result=RESULT)
+        assert (said["effect"]["state"], said["run_id"]) == ("done", None)
+        assert "do again" in said["problem"]
+        assert (await here.api("operator", "list"))["runs"] == []
+
+
+async def test_what_was_found_out_is_kept_when_the_work_cannot_go_on() -> None:
+    tenants = {"default": Tenant(principals={"submitter": Principal()}, scopes=("orders:read",))}
+    async with world(settings=Settings(tenants=tenants, people={"ann": ANN})) as here:
+        await flagged(here)
+        tenants["default"].principals.clear()
+        said = await resolve(here, "ann", finding="absent")
+        assert (said["effect"]["state"], said["run_id"]) == ("free", None)
+        assert said["problem"]
 
 
 async def test_a_run_that_ended_for_another_reason_is_not_continued() -> None:

@@ -1,12 +1,11 @@
 """answer: what a run asked a person, answered."""
 
-import json
 from typing import Any, Final, TextIO
 
 import click
 
 from messages.errors import Conflict, UsageError
-from treadle.cli import session
+from treadle.cli import parse, session
 from treadle.cli.format import Row, as_mapping, emit, note, plain, short_json
 from treadle.cli.options import Options, command, current_options
 
@@ -86,7 +85,7 @@ def _value(words: str, question: Row, *, is_json: bool) -> Any:
     if not is_json and (not isinstance(kind, str) or kind in _TEXT):
         return words.removesuffix("\n")
     try:
-        return json.loads(words)
+        return parse.json_value(words)
     except ValueError as error:
         wanted = f"an answer of type {plain(kind)}" if kind else "the answer"
         raise UsageError(f"{wanted} is written as JSON: {error}") from error

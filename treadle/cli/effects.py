@@ -1,13 +1,12 @@
 """The ledger of side effects: what happened, and settling what nobody could find out."""
 
-import json
 from typing import Any, Final, cast
 
 import click
 
 from messages.errors import NotFound, UsageError
 from runtime.clock import MachineClock
-from treadle.cli import session
+from treadle.cli import parse, session
 from treadle.cli.format import (
     Column,
     Row,
@@ -74,7 +73,10 @@ def show(*, key: str) -> None:
 )
 @click.option("--not-happened", "is_absent", is_flag=True, help="It did not.")
 @click.option("--reason", default="", metavar="T", help="How you found out; kept with the effect.")
-def resolve(*, key: str, result: str | None, is_absent: bool, reason: str) -> None:
+@click.option("--run", "run_id", metavar="RUN", help="Whose attempt you looked at, as ls shows.")
+def resolve(
+    *, key: str, result: str | None, is_absent: bool, reason: str, run_id: str | None
+) -> None:
     """Say what became of an effect of unknown outcome, after you found it out downstream.
 
     What you say is final: an effect that happened is never done again, one that did not may be. If
@@ -88,7 +90,7 @@ def resolve(*, key: str, result: str | None, is_absent: bool, reason: str) -> No
     async def work() -> session.Reply:
         async with session.connect(options, session.OPERATOR) as api:
             return await api.resolve_effect(
-                key, happened=not is_absent, result=value, reason=reason
+                key, happened=not is_absent, result=value, reason=reason, run_id=run_id
             )
 
     reply = session.run_async(work)
@@ -102,7 +104,7 @@ def _result(text: str) -> Any:
         UsageError: it is no JSON.
     """
     try:
-        return json.loads(text)
+        return parse.json_value(text)
     except ValueError as error:
         hint = """write a text in quotes of its own: --happened '"rf-1"'"""
         raise UsageError(f"the result {clipped(text, 60)!r} is no JSON", hint=hint) from error
@@ -112,7 +114,10 @@ def _resolved_text(reply: session.Reply) -> str:
     effect: Row = reply["effect"]
     line = f"{plain(effect['key'])} is {plain(effect['state'])}"
     run_id = reply["run_id"]
-    return f"{line}; the work goes on in run {plain(run_id)}" if run_id else line
+    if run_id:
+        return f"{line}; the work goes on in run {plain(run_id)}"
+    problem = reply.get("problem")
+    return f"{line}; its work does not go on: {plain(problem)}" if problem else line
 
 
 def _effects_text(rows: list[Row], options: Options) -> str:

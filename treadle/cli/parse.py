@@ -11,6 +11,19 @@ _UNITS: Final = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|)")
 
 
+def json_value(text: str) -> Any:
+    """A value written as JSON; NaN and Infinity, which Python would take, are none.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    return json.loads(text, parse_constant=_refuse)
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no number that JSON knows")
+
+
 class Duration(click.ParamType[float]):
     """``90``, ``90s``, ``1.5h``, ``2d``: seconds as a float."""
 
@@ -53,7 +66,7 @@ def _input(pair: str) -> tuple[str, Any]:
     if not name.endswith(":"):
         return name, value
     try:
-        return name.removesuffix(":"), json.loads(value)
+        return name.removesuffix(":"), json_value(value)
     except ValueError as error:
         raise click.UsageError(f"-i {name}=… is not JSON: {error}") from error
 

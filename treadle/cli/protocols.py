@@ -131,9 +131,15 @@ class Api(Reader, Protocol):
         ...
 
     async def resolve_effect(
-        self, key: str, *, happened: bool, result: Any = None, reason: str = ""
+        self,
+        key: str,
+        *,
+        happened: bool,
+        result: Any = None,
+        reason: str = "",
+        run_id: str | None = None,
     ) -> Reply:
-        """``{"effect", "run_id"}``; the run that goes on, or None."""
+        """``{"effect", "run_id", "problem"}``; the run that goes on, or why none does."""
         ...
 
     async def agents(self) -> Reply:

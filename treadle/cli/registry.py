@@ -150,7 +150,7 @@ def _value(name: str, value: Any, schema: Row) -> Any:
     if not isinstance(value, str) or not isinstance(kind, str) or kind == "string":
         return value
     try:
-        return json.loads(value)
+        return parse.json_value(value)
     except ValueError as error:
         raise UsageError(f"{name} is of type {plain(kind)}, and {value!r} is none") from error
 

@@ -1,6 +1,5 @@
 """submit: one task from the command line, or many from a file of JSON lines."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO, cast
@@ -104,7 +103,7 @@ def _tasks_of(file: TextIO, shared: Mapping[str, Any]) -> list[Wanted]:
 
 def _line(text: str, number: int, shared: Mapping[str, Any]) -> Wanted:
     try:
-        line: object = json.loads(text)
+        line: object = parse.json_value(text)
     except ValueError as error:
         raise BadTask(f"line {number} is not JSON: {error}") from error
     if not isinstance(line, dict):

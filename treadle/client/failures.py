@@ -16,6 +16,7 @@ CONFLICTS = frozenset(
         "ENDED",
         "EXPIRED",
         "HASH_MISMATCH",
+        "NOT_HELD",
         "NOT_UNKNOWN",
         "NOT_WAITING",
         "NO_TASK",

@@ -41,18 +41,27 @@ class Operations(Wire):
         return await self._call(OPERATOR, "call", body)
 
     async def resolve_effect(
-        self, key: str, *, happened: bool, result: Any = None, reason: str = ""
+        self,
+        key: str,
+        *,
+        happened: bool,
+        result: Any = None,
+        reason: str = "",
+        run_id: str | None = None,
     ) -> Reply:
-        """Say what became of an effect of unknown outcome: ``{v, effect, run_id}``.
+        """Say what became of an effect of unknown outcome: ``{v, effect, run_id, problem}``.
 
         Args:
             key: Its idempotency key.
             happened: Whether it did.
             result: What the tool would have returned, if it happened.
-            reason: How you found out; kept with it.
+            reason: How you found out; kept with it until another run takes the key.
+            run_id: Whose attempt you looked at; refused if another run has made one since.
         """
         finding = "happened" if happened else "absent"
-        body = api.ResolveEffect(key=key, finding=finding, result=result, reason=reason)
+        body = api.ResolveEffect(
+            key=key, run_id=run_id, finding=finding, result=result, reason=reason
+        )
         return await self._call(OPERATOR, "effect_resolve", body)
 
     async def letters(self, letter_id: int | None = None, *, limit: int = 100) -> Reply:

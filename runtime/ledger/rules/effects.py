@@ -170,6 +170,8 @@ def resolve(t: Tables, op: ResolveEffect, now: float) -> EffectResolved | Refuse
     row = t.effect(op.tenant, op.key)
     if row is None:
         return Missing(kind="key", name=op.key)
+    if op.run_id and op.run_id != row.run_id:
+        return Refused(why="NOT_HELD", message=f"run {row.run_id} holds the key by now")
     if row.state != "unknown":
         return Refused(why="NOT_UNKNOWN", message=f"the key is {row.state}")
     found = replace(row, person=op.person, why=op.why)
