@@ -1,6 +1,7 @@
 """The embedded nats-server as a process: start, stop, lock, port, passwords, parent's death."""
 
 import os
+import re
 import signal
 import socket
 import stat
@@ -260,3 +261,9 @@ async def test_a_server_that_accepts_and_says_nothing_is_given_up(data_dir: Path
         with anyio.fail_after(5), pytest.raises(Unreachable):
             async with client.connect(url, user, deadline_s=0.3):
                 pass
+
+
+async def test_what_a_stream_has_acknowledged_is_on_disk(data_dir: Path) -> None:
+    async with EmbeddedServer(data_dir):
+        written = await anyio.Path(data_dir / "nats" / "nats-server.conf").read_text()
+    assert re.search(r'"?sync_interval"?\s*:\s*"?always"?', written)
