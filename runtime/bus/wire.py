@@ -105,7 +105,8 @@ class Wire(Protocol):
             subject: may hold wildcards.
             on_message: see ``OnMessage``.
             queue: share the messages with the other members of that group.
-            pending: when so many wait for ``on_message``, the newest is dropped.
+            pending: the bus in memory drops the newest when so many wait. NATS hands each message
+                over as it comes, so a slow ``on_message`` holds up the whole connection.
 
         Raises:
             NotAllowed: this user may not hear that.

@@ -24,7 +24,7 @@ from anthropic import (
 
 from messages.errors import ModelError
 from messages.parts import JsonValue
-from runtime.model.failures import failure_of
+from runtime.model.failures import failure_of, without
 from runtime.model.port import ModelAnswer, ModelRequest
 from runtime.model.stream import Reading
 
@@ -135,7 +135,7 @@ class AnthropicModel:
 
     def _without_key(self, failure: ModelError) -> ModelError:
         """A provider's own words, without our key in them."""
-        failure.message = failure.message.replace(self._api_key, "…")
+        failure.message = without(self._api_key, failure.message)
         failure.args = (failure.message,)
         return failure
 

@@ -15,6 +15,9 @@ from runtime.model.port import FailureReason
 from runtime.tools.clean import clean_text
 
 _MAX_TEXT: Final = 300
+_TELLING: Final = 4
+"""So few characters of a secret tell nobody anything."""
+_FIRST_CLIENT_STATUS: Final = 400
 
 _SPEND_LIMIT: Final = "spend_limit_reached"
 """How the codes of the provider's spend limits end; their 429 must not be tried again."""
@@ -85,10 +88,20 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return None
 
 
+def without(secret: str, text: str) -> str:
+    """A text without a secret, nor the beginning of one at which the text was cut."""
+    text = text.replace(secret, "…")
+    for size in range(len(secret) - 1, _TELLING, -1):
+        if text.endswith(f"{secret[:size]}…"):
+            return f"{text[: -size - 1]}…"
+    return text
+
+
 def _of_status(status: int) -> FailureReason:
     if found := _BY_STATUS.get(status):
         return found
-    return "provider_error" if status >= _FIRST_SERVER_STATUS else "bad_request"
+    is_ours = _FIRST_CLIENT_STATUS <= status < _FIRST_SERVER_STATUS
+    return "bad_request" if is_ours else "provider_error"
 
 
 def _error_in(body: JsonValue) -> dict[str, JsonValue]:

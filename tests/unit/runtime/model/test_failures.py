@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from runtime.model.failures import failure_of, retry_after_s
+from runtime.model.failures import failure_of, retry_after_s, without
 
 
 def body(kind: str, code: str | None = None, message: object = "no") -> dict[str, Any]:
@@ -57,3 +57,18 @@ def test_the_text_is_short_and_clean_and_without_a_gateways_page() -> None:
 )
 def test_how_long_to_wait(headers: dict[str, str], expected: float | None) -> None:
     assert retry_after_s(headers) == expected
+
+
+@pytest.mark.parametrize("status", [200, 302, 503])
+def test_a_word_that_nobody_knows_is_the_providers_failure(status: int) -> None:
+    assert failure_of(status, {"error": {"type": "some_new_error"}}, {}).reason == "provider_error"
+
+
+KEY = "sk-ant-" + "k" * 40
+
+
+@pytest.mark.parametrize("before", range(240, 300))
+def test_a_key_that_is_echoed_is_gone_wherever_the_text_was_cut(before: int) -> None:
+    message = "x" * before + KEY + " is no key"
+    told = failure_of(401, {"error": {"type": "authentication_error", "message": message}}, {})
+    assert KEY[:8] not in without(KEY, told.message)
