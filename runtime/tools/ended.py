@@ -22,7 +22,7 @@ class Late:
     """It did not come back in time; what started may still be running.
 
     Attributes:
-        has_started: False: there was no thread for it all the time, it was never called.
+        has_started: False: its time was up before it could be called.
     """
 
     has_started: bool

@@ -90,7 +90,7 @@ def problem_of(ended: Raised | Late | Vanished) -> Problem:
         case Raised(error):
             return Problem(code=TOOL_FAILED, message=error_text(error))
         case Late(has_started=False):
-            return Problem(code=NOT_STARTED, message="no thread was free, it was never called")
+            return Problem(code=NOT_STARTED, message="its time was up before it could be called")
         case Late():
             return Problem(code=TOOL_DEADLINE, message="it did not answer within its deadline")
         case Vanished():

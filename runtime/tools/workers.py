@@ -48,10 +48,12 @@ class Workers:
             timeout_s: Waiting for a slot counts.
             **kwargs: For the function.
         """
-        call = _Call(partial(function, *args, **kwargs), inspect.iscoroutinefunction(function))
+        deadline = anyio.current_time() + timeout_s
+        is_async = inspect.iscoroutinefunction(function)
+        call = _Call(partial(function, *args, **kwargs), is_async, deadline)
         # A task of its own, so that a function that cancels itself does not cancel us.
         async with anyio.create_task_group() as group:
-            group.cancel_scope.deadline = anyio.current_time() + timeout_s
+            group.cancel_scope.deadline = deadline
             group.start_soon(self._perform, call)
         if call.ended is not None:
             return call.ended
@@ -59,6 +61,8 @@ class Workers:
         return Late(has_started=call.has_started) if is_late else Vanished()
 
     async def _perform(self, call: "_Call") -> None:
+        if call.is_late:
+            return
         if not call.is_async:
             await self._in_thread(call)
             if not (isinstance(call.ended, Returned) and inspect.isawaitable(call.ended.value)):
@@ -86,6 +90,9 @@ class Workers:
             with suppress(RuntimeError):  # the event loop is gone, nobody waits any more
                 anyio.from_thread.run_sync(finish, token=loop)
 
+        if call.is_late:
+            finish()
+            return
         call.has_started = True
         context = contextvars.copy_context()
         try:
@@ -102,8 +109,20 @@ class Workers:
 class _Call:
     function: Callable[[], Any]
     is_async: bool
+    deadline: float
     has_started: bool = False
     ended: Ended | None = None
+
+    @property
+    def is_late(self) -> bool:
+        """Its time was up before it began, as after a pause of the process: it must not start.
+
+        Asked in the very step in which it would start, since W counts from the claim.
+        """
+        if anyio.current_time() < self.deadline:
+            return False
+        self.ended = Late(has_started=False)
+        return True
 
 
 def _settled(function: Callable[[], object]) -> Ended:

@@ -150,6 +150,21 @@ async def test_an_async_tool_at_its_deadline(kind: str, wanted: str, caller: Cal
     assert len(called.attempts) == 1
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("kind", ["read", "write"])
+async def test_a_tool_whose_time_is_up_is_never_called(
+    kind: str, is_async: bool, caller: Caller
+) -> None:
+    # As after a pause of the whole process between the claim and the call: W counts from the claim.
+    called_with: list[str] = []
+    tool = make(kind, lambda: called_with.append("called"), is_async=is_async)
+    called = await caller.call(tool, CTX, {"n": 1}, timeout_s=0.0)
+    assert called_with == []
+    assert called.kind == "error"
+    assert called.problem is not None
+    assert called.problem.code == "NOT_STARTED"
+
+
 @pytest.mark.parametrize(("kind", "wanted"), [("read", "error"), ("write", "unknown")])
 async def test_a_thread_at_its_deadline_is_left_behind(kind: str, wanted: str) -> None:
     workers, go = Workers(slots=1), threading.Event()
