@@ -3,7 +3,7 @@
 Pen, agent, the way to ask, the grants of this drive, and the ends: commit, suspend, finish, let go.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ from actors.orchestrator.report import Reporter
 from messages import events as e
 from messages.agent import AgentSpec
 from messages.authority import Grant
-from messages.ledger import Release
+from messages.ledger import Release, Signal
 from messages.parts import Action
 from messages.state import CallState
 from runtime.asking import Asking
@@ -86,9 +86,19 @@ class Hand:
         """The step the open turn belongs to."""
         return self.pen.state.turn.step if self.pen.state.turn else self.pen.state.step_count
 
-    def name_control(self, *kinds: str) -> None:
-        """The next entry deals with these control signals."""
-        self.pen.name(s for s in self.pen.pending() if s.kind in kinds)
+    def _name_controls(self) -> None:
+        """The next entry deals with every pause and resume that is pending."""
+        self.pen.name(_controls(self.pen.pending()))
+
+    def _name_resumed(self) -> None:
+        """It deals with each resume and what that undid; a pause that came later is still to come.
+
+        To name the resume alone would let the pause before it take effect afterwards.
+        """
+        controls = _controls(self.pen.pending())
+        while controls and controls[-1].kind == "pause":
+            _ = controls.pop()
+        self.pen.name(controls)
 
     async def suspend(self, directive: d.Suspend) -> bool:
         """Wait without a worker; the ledger keeps the run until a signal or ``until``."""
@@ -96,7 +106,7 @@ class Hand:
         self.pen.add(
             e.Suspended(status=directive.status, reason=directive.reason, until=directive.until)
         )
-        self.name_control("pause", "resume")
+        self._name_controls()
         await self.commit()
         return bool(self.pen.signals)
 
@@ -135,7 +145,7 @@ class Hand:
     async def let_go(self) -> None:
         """Write what is known, then give the run back."""
         if self.pen.is_dirty:
-            self.name_control("resume")
+            self._name_resumed()
             await self.commit()
         state = self.pen.state
         if state.status.is_terminal:
@@ -150,3 +160,8 @@ class Hand:
                 is_clean=self.pen.releases_cleanly,
             )
         )
+
+
+def _controls(signals: Iterable[Signal]) -> list[Signal]:
+    """Pauses and resumes, oldest first; of these the last one wins."""
+    return [signal for signal in signals if signal.kind in {"pause", "resume"}]

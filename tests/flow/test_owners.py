@@ -4,6 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 import anyio
+import pytest
 
 from messages import events as e
 from messages.ledger import Append, Done, Renew, Stale
@@ -111,6 +112,37 @@ async def test_a_reservation_that_a_drain_left_unused_is_used_by_the_next_owner(
     state = await on.play(yes)
     assert (state.status, state.step_count) == (Status.SUCCEEDED, 2)
     assert not [event for event in await on.events() if isinstance(event, e.StepLost)]
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [(("pause", "resume"), Status.SUCCEEDED), (("pause", "resume", "pause"), Status.PAUSED)],
+)
+async def test_a_drain_forgets_a_pause_with_its_resume_and_no_later_one(
+    said: tuple[Any, ...], status: Status
+) -> None:
+    on, _ = stage(call(look, key="a"), finish("ok"))
+    thinking, go_on = anyio.Event(), anyio.Event()
+
+    async def think(_request: ModelRequest) -> None:
+        thinking.set()
+        await go_on.wait()
+
+    on.model.gate = think
+    await on.create()
+    for kind in said[:2]:
+        await on.signal(kind)
+    async with on.life() as life:
+        await thinking.wait()
+        life.supervisor.stop()
+        for kind in said[2:]:
+            await on.signal(kind)
+        go_on.set()
+        await released(on)
+    async with on.life() as life:
+        state = await life.rest(yes)
+    assert state is not None
+    assert state.status is status
 
 
 async def test_a_drain_whose_last_entry_does_not_hold_lets_go_all_the_same() -> None:
