@@ -23,7 +23,7 @@ from runtime.clock import Clock
 from runtime.log import Level, Line, log
 
 _REMEMBERED = 4096
-"""Cancels kept for requests that have not been read yet."""
+"""Cancels kept for requests that have not been read yet, and answered requests kept for copies."""
 
 
 class Desk:
@@ -54,6 +54,7 @@ class Desk:
         self._beating: deque[Job] = deque()
         self._any_beating = anyio.Event()
         self._cancelled: OrderedDict[str, None] = OrderedDict()
+        self._answered: OrderedDict[str, None] = OrderedDict()
         self._controls: dict[str, tuple[int, Subscription]] = {}
 
     def accept(self, job: Job) -> None:
@@ -64,15 +65,16 @@ class Desk:
             self._any_beating.set()
 
     def forget(self, job: Job) -> None:
-        """It has ended."""
+        """It has ended; should its request come once more, it is known."""
         job.is_ended = True
+        _remember(self._answered, job.reply)
         self._jobs.pop(job.reply, None)
         while self._beating and self._beating[0].is_ended:
             _ = self._beating.popleft()
 
-    def was_cancelled(self, reply: str) -> bool:
-        """Whether the asker gave up before its request was read."""
-        return reply in self._cancelled
+    def is_known(self, reply: str) -> bool:
+        """Whether the asker gave up before its request was read, or has had its answer."""
+        return reply in self._jobs or reply in self._cancelled or reply in self._answered
 
     async def sweep(self) -> None:
         """Send heartbeats; runs for as long as the connection."""
@@ -146,9 +148,13 @@ class Desk:
         if job is not None:
             job.abandon()
             return
-        self._cancelled[message.reply_to] = None
-        if len(self._cancelled) > _REMEMBERED:
-            self._cancelled.popitem(last=False)
+        _remember(self._cancelled, message.reply_to)
+
+
+def _remember(replies: OrderedDict[str, None], reply: str) -> None:
+    replies[reply] = None
+    if len(replies) > _REMEMBERED:
+        replies.popitem(last=False)
 
 
 def _beat(progress: str) -> bytes:

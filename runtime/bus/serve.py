@@ -157,7 +157,7 @@ class Service:
         if reply is not None:
             await self._desk.tell(delivery.reply, reply)
             self.busy_s += self._desk.clock.monotonic() - now
-        elif delivery.reply in self._jobs or self._desk.was_cancelled(delivery.reply):
+        elif self._desk.is_known(delivery.reply):
             log(Line.LATE_MESSAGE_DROPPED, Level.DEBUG, subject=delivery.subject)
         elif not self._is_open or len(self._jobs) >= self._most:
             self.refused += 1
