@@ -1,0 +1,232 @@
+"""What must never happen, looked for at every commit, claim and effect, and once more at the end.
+
+It keeps its own account of every run and asks the downstream what happened, so that a rule missing
+in the ledger cannot hide its own consequences.
+"""
+
+import hashlib
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from messages import events as e
+from messages.authority import Grant
+from messages.ledger import (
+    AnyLedgerRequest,
+    Append,
+    Claim,
+    Claimed,
+    Committed,
+    Conflicted,
+    Create,
+    Created,
+    KeysTaken,
+    Take,
+    Taken,
+)
+from messages.parts import Limits, Reservation
+from messages.status import Reason
+from runtime.ledger.memory_tables import MemoryTables
+from runtime.ledger.port import GroupAnswer
+from tests.simulation.machine import Machine
+from tests.simulation.options import TIMEOUT_S
+
+TENANT = "default"
+LAST_EVENTS = 50
+
+
+@dataclass
+class Account:
+    """One run as the judge saw it grow."""
+
+    head: str
+    version: int = 0
+    append_id: str = ""
+    is_over: bool = False
+    limits: Limits = Limits()
+    steps: int = 0
+    finals: int = 0
+    reserved: Reservation | None = None
+    grants: dict[str, Grant] = field(default_factory=dict)
+    approvals: set[str] = field(default_factory=set)
+    claims: set[str] = field(default_factory=set)
+    intended: dict[str, float] = field(default_factory=dict)
+
+
+class Judge:
+    """Collects violations.
+
+    Attributes:
+        violations: What was broken, in words that name the kind first.
+        counts: What things cost: lost steps, conflicts, unknown outcomes.
+        last: The newest events, for whoever has to understand a failure.
+    """
+
+    def __init__(self, machine: Machine, now: Callable[[], float]) -> None:
+        """Args: now: the ledger's clock."""
+        self.violations: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self.last: deque[str] = deque(maxlen=LAST_EVENTS)
+        self.runs: dict[str, Account] = {}
+        self.took: Callable[[Take], None] = lambda _op: None
+        """Told of every take."""
+        self._machine = machine
+        self.now = now
+        self.tables = MemoryTables()
+        self._digest = hashlib.sha256()
+
+    @property
+    def digest(self) -> str:
+        """Of everything that happened, in order."""
+        return self._digest.hexdigest()
+
+    def note(self, text: str) -> None:
+        """Something happened."""
+        line = f"{self._machine.time():9.4f} {text}"
+        self.last.append(line)
+        self._digest.update(line.encode())
+
+    def broken(self, kind: str, text: str) -> None:
+        """A promise was broken."""
+        self.note(f"VIOLATION {kind}: {text}")
+        self.violations.append(f"{kind}: {text} at {self._machine.time():.3f} s")
+
+    # ------------------------------------------------------------------ commits
+    def committed(self, op: AnyLedgerRequest, answer: GroupAnswer) -> None:
+        """The ledger has just carried this out."""
+        self.note(f"{type(op).__name__} {getattr(op, 'run_id', '')} {type(answer).__name__}")
+        match op, answer:
+            case Create(), Created():
+                self._born(op)
+            case Append(), Committed():
+                self._grown(op, answer)
+            case Take(), Taken():
+                self.took(op)
+            case Append(), Conflicted():
+                self.counts["conflicts"] += 1
+            case Append(), KeysTaken():
+                self.counts["keys_taken"] += 1
+            case Claim(), Claimed():
+                self._claimed(op, answer)
+            case _:
+                pass
+
+    def _born(self, op: Create) -> None:
+        if op.run_id in self.runs:
+            self.broken("run_twice", op.run_id)
+        account = self.runs[op.run_id] = Account(head=self._head(op.run_id))
+        self._tell(account, op.run_id, op.events)
+
+    def _head(self, run_id: str) -> str:
+        head = self.tables.run(TENANT, run_id)
+        return head.head_hash if head else ""
+
+    def _grown(self, op: Append, answer: Committed) -> None:
+        account = self.runs[op.run_id]
+        if op.append_id == account.append_id and answer.version == account.version:
+            return  # the same entry again
+        if op.version != account.version + 1 or op.prev_hash != account.head:
+            self.broken("fork", f"{op.run_id} {account.version} -> {op.version}")
+        if account.is_over:
+            self.broken("after_the_end", f"{op.run_id} {op.version}")
+        account.version, account.head = op.version, answer.hash
+        account.append_id = op.append_id
+        self._tell(account, op.run_id, op.events)
+        if op.summary.usage.tokens > account.limits.max_tokens:
+            self.broken("overspent", f"{op.run_id} {op.summary.usage.tokens}")
+
+    def _tell(self, account: Account, run_id: str, events: Sequence[e.AnyEvent]) -> None:
+        for event in events:
+            self._note_event(account, run_id, event)
+        if account.steps > account.limits.max_steps:
+            self.broken("too_many_steps", f"{run_id} {account.steps}")
+        if account.finals > 1:
+            self.broken("two_final_turns", run_id)
+
+    def _note_event(self, account: Account, run_id: str, event: e.AnyEvent) -> None:
+        self.note(f"  {run_id} {type(event).__name__} {_words(event)}")
+        match event:
+            case e.RunCreated():
+                account.limits = event.limits
+            case e.StepReserved():
+                account.reserved = event.reservation
+            case e.Decided() | e.StepLost():
+                self._stepped(account, is_lost=isinstance(event, e.StepLost))
+            case e.Authorised(grant=Grant() as grant):
+                account.grants[grant.id] = grant
+            case e.ApprovalResolved(decision="approved"):
+                if event.approval_id in account.approvals:
+                    self.broken("approval_twice", event.approval_id)
+                account.approvals.add(event.approval_id)
+            case e.Intended():
+                account.intended.setdefault(event.key, self._machine.time())
+            case e.Reconciled() if event.how in {"lookup", "replay", "none"}:
+                self.counts["unsettled"] += 1
+            case e.Intended() if event.key in account.intended:
+                self.counts["unsettled"] += 1
+            case e.Finished():
+                account.is_over = True
+                self.counts[f"{event.status}"] += 1
+                if event.reason in {Reason.UNKNOWN_EFFECT, Reason.EFFECT_UNSETTLED, Reason.POISON}:
+                    self.counts[event.reason] += 1
+            case _:
+                pass
+
+    def _stepped(self, account: Account, *, is_lost: bool) -> None:
+        self.counts["lost_steps"] += is_lost
+        if account.reserved is not None and account.reserved.is_final:
+            account.finals += 1
+        else:
+            account.steps += 1
+        account.reserved = None
+
+    # ------------------------------------------------------------------ effects
+    def _claimed(self, op: Claim, answer: Claimed) -> None:
+        account = self.runs[op.run_id]
+        if op.claim_id in account.claims:
+            return  # the same claim again
+        account.claims.add(op.claim_id)
+        if account.is_over:
+            self.broken("claim_after_the_end", f"{op.run_id} {op.key}")
+        if answer.at > op.expires_at:
+            self.broken("claim_late", f"{op.run_id} {op.key}")
+        if op.key not in account.intended:
+            self.broken("claim_unintended", f"{op.run_id} {op.key}")
+        is_cancelled = any(s.kind == "cancel" for s in self.tables.signals(TENANT, op.run_id))
+        if is_cancelled and not op.is_replay:
+            self.broken("claim_after_the_cancel", f"{op.run_id} {op.key}")
+        grant = account.grants.get(op.grant_id)
+        for action in grant.actions if grant is not None and not op.is_replay else ():
+            if action.key == op.key and action.approval_id is not None:
+                self._approved(action.approval_id, answer.at)
+
+    def _approved(self, approval_id: str, at: float) -> None:
+        row = self.tables.approval(TENANT, approval_id)
+        if row is None or row.state != "approved":
+            self.broken("unapproved", approval_id)
+        elif at > row.expires_at:
+            self.broken("approval_expired", approval_id)
+
+    def sent(self, key: str) -> None:
+        """A request leaves for the downstream."""
+        row = self.tables.effect(TENANT, key)
+        self.note(f"request {key}")
+        if row is None or row.run_id not in self.runs:
+            self.broken("no_intent", key)
+        elif not row.claims:
+            self.broken("no_claim", key)
+        elif self.now() > row.claims[-1].at + TIMEOUT_S + 0.01:
+            self.broken("late_start", f"{key} {self.now() - row.claims[-1].at:.2f} s after its claim")
+
+    def happened(self, key: str, times: int) -> None:
+        """The downstream has done it, so often by now."""
+        self.note(f"effect {key}")
+        if times > 1:
+            self.broken("double_effect", key)
+
+
+def _words(event: e.AnyEvent) -> str:
+    """The little that tells one event from another."""
+    names = ("ordinal", "kind", "key", "how", "finding", "status", "reason", "why", "until")
+    shown = [f"{name}={value}" for name in names if (value := getattr(event, name, None))]
+    return " ".join(shown)

@@ -1,0 +1,315 @@
+"""Defects of the ledger's rules."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from actors.orchestrator import execute, reconcile
+from messages.ledger import Claim, Claimed, ClaimRecord, Due, Void, Voided
+from runtime.ledger.rules import agree, append, derive, effects, people, queries, runs
+from runtime.policy.grants import Verifier
+from tests.simulation.plants.plant import Mix, Patch, Plant
+
+LOSSY = Mix(faults={"loss": 2, "repeat": 2, "slow": 2, "kill": 2})
+PAUSED = Mix(faults={"freeze": 2, "slow": 2, "loss": 1})
+SHARED = Mix(kinds=("shared",), faults={"kill": 1, "slow": 1})
+
+
+def no_effects_table(patch: Patch) -> None:
+    patch.put(append, "taken_keys", lambda *_: ())
+
+
+def no_version_check(patch: Patch) -> None:
+    patch.put(append, "_out_of_turn", lambda *_: None)
+
+
+def absent_at_once(patch: Patch) -> None:
+    patch.put(agree, "_is_absent", lambda *_: True)
+    was = patch.put(reconcile, "tool_of", None)
+
+    def impatient(hand: Any, call: Any) -> Any:
+        spec = was(hand, call)
+        return replace(spec, timeout_s=0.0, late_commit_s=0.0)
+
+    patch.put(reconcile, "tool_of", impatient)
+
+
+def claims_twice(patch: Patch) -> None:
+    """Any grant of the run may claim, and as often as it is sent."""
+
+    def claim(t: Any, op: Claim, now: float) -> Any:
+        row = t.effect(op.tenant, op.key)
+        if row is not None:
+            record = ClaimRecord(claim_id=op.claim_id, grant_id=op.grant_id, at=now)
+            t.put_effect(replace(row, state="started", claims=(*row.claims, record)))
+        return Claimed(at=now)
+
+    patch.put(effects, "claim", claim)
+
+
+def claims_expired(patch: Patch) -> None:
+    verify = patch.put(Verifier, "verify", None)
+
+    def timeless(self: Any, grant: Any, *, now: float, skew_s: float, **more: Any) -> Any:
+        del now, skew_s
+        return verify(self, grant, now=0.0, skew_s=0.0, **more)
+
+    patch.put(Verifier, "verify", timeless)
+    refusal = patch.put(effects, "_claim_refusal", None)
+    patch.put(
+        effects,
+        "_claim_refusal",
+        lambda t, op, row, head, now: refusal(t, replace(op, expires_at=9e12), row, head, now),
+    )
+
+
+def claims_forgotten(patch: Patch) -> None:
+    """A new intent of a claimed key looks as if it had never been claimed."""
+    intend = patch.put(derive, "_intend", None)
+
+    def anew(t: Any, head: Any, event: Any, now: float) -> None:
+        intend(t, head, event, now)
+        t.put_effect(replace(t.effect(head.tenant, event.key), claims=()))
+
+    patch.put(derive, "_intend", anew)
+
+
+def voids_claimed(patch: Patch) -> None:
+    def void(t: Any, op: Void, now: float) -> Any:
+        row = t.effect(op.tenant, op.key)
+        if row is not None and row.run_id == op.run_id and row.state in {"intended", "started"}:
+            effects.mark_free(t, row, None, now)
+            return Voided()
+        return true_void(t, op, now)
+
+    true_void = patch.put(effects, "void", void)
+
+
+def any_error_is_proof(patch: Patch) -> None:
+    for owner in (effects, derive, agree):
+        patch.put(owner, "is_error_proof", lambda _row: True)
+
+
+def open_keys_stay(patch: Patch) -> None:
+    patch.put(derive, "_close_key", lambda *_: None)
+
+
+def owners_never_expire(patch: Patch) -> None:
+    patch.put(runs, "is_alive", lambda t, process, now: bool(process))
+
+
+def _due_without(patch: Patch, drops: Any) -> None:
+    wants = patch.put(queries, "_wants_drive", None)
+
+    def some(t: Any, head: Any, process: str, driving: Any, now: float) -> bool:
+        return wants(t, head, process, driving, now) and not drops(t, head, process)
+
+    patch.put(queries, "_wants_drive", some)
+
+
+def due_no_open(patch: Patch) -> None:
+    _due_without(patch, lambda _t, head, _p: not head.status.is_suspended)
+
+
+def due_no_signals(patch: Patch) -> None:
+    _due_without(
+        patch,
+        lambda t, head, _p: bool(t.signals(head.tenant, head.run_id)) and head.status.is_suspended,
+    )
+
+
+def due_no_timers(patch: Patch) -> None:
+    _due_without(patch, lambda _t, head, _p: head.status.is_suspended and head.until is not None)
+
+
+def due_not_own(patch: Patch) -> None:
+    _due_without(patch, lambda _t, head, process: head.owner == process)
+
+
+def due_no_results(patch: Patch) -> None:
+    due = patch.put(queries, "due", None)
+    patch.put(queries, "due", lambda t, op, now: due(t, _silent(op), now))
+
+
+def _silent(op: Due) -> Due:
+    return replace(op, stream="")
+
+
+def published_once(patch: Patch) -> None:
+    """What was published is never published again, whatever became of the stream."""
+    patch.put(
+        queries,
+        "due",
+        lambda t, op, now, due=queries.due: replace(
+            (answer := due(t, op, now)),
+            runs=tuple(r for r in answer.runs if not _was_published(t, r)),
+        ),
+    )
+
+
+def _was_published(t: Any, run: Any) -> bool:
+    head = t.run(run.tenant, run.run_id)
+    return run.need == "publish" and bool(head.published)
+
+
+def signals_read_once(patch: Patch) -> None:
+    """Whoever is told of a signal has had it."""
+    take, append_ = runs.take, append.append
+
+    def drop(t: Any, op: Any) -> None:
+        ids = [signal.id for signal in t.signals(op.tenant, op.run_id)]
+        t.drop_signals(op.tenant, op.run_id, ids)
+
+    def taken(t: Any, op: Any, now: float) -> Any:
+        answer = take(t, op, now)
+        drop(t, op)
+        return answer
+
+    def appended(t: Any, op: Any, now: float) -> Any:
+        answer = append_(t, op, now)
+        drop(t, op)
+        return answer
+
+    patch.put(runs, "take", taken)
+    patch.put(append, "append", appended)
+
+
+def late_yes(patch: Patch) -> None:
+    """Any answer is good at any time."""
+    patch.put(people, "_approval_refusal", lambda *_: None)
+    patch.put(agree, "_has_expired", lambda *_: True)
+
+
+def cancelled_claims(patch: Patch) -> None:
+    patch.put(effects, "has_cancel", lambda *_: False)
+    source = execute._intend
+
+    async def intend(hand: Any, ordinals: Any) -> bool:
+        await source(hand, ordinals)
+        return True
+
+    patch.put(execute, "_intend", intend)
+
+
+def owners_shared(patch: Patch) -> None:
+    """A run may be taken although its owner lives, and every take may use the reservation."""
+    own = patch.put(runs, "_own", None)
+
+    def clean(t: Any, head: Any, op: Any, now: float, *, deaths: int) -> Any:
+        return replace(own(t, head, op, now, deaths=deaths), is_clean=True)
+
+    patch.put(runs, "_own", clean)
+
+
+LEDGER = (
+    Plant(name="no effects table", without="KeysTaken", breaks=no_effects_table, mix=SHARED),
+    Plant(
+        name="no version check",
+        without="an append must follow the head",
+        breaks=no_version_check,
+        mix=PAUSED,
+    ),
+    Plant(
+        name="reconcile without waiting W",
+        without="absent counts only later than W after the claim",
+        breaks=absent_at_once,
+        mix=Mix(kinds=("book", "parallel"), faults={"downstream": 2, "kill": 2, "loss": 1}),
+    ),
+    Plant(
+        name="claimed by any grant",
+        without="a write is claimed once",
+        breaks=claims_twice,
+        mix=Mix(kinds=("book", "gift"), faults={"repeat": 2, "slow": 2}, has_rogue=True),
+    ),
+    Plant(
+        name="grant expiry ignored",
+        without="a grant expires",
+        breaks=claims_expired,
+        mix=Mix(kinds=("pay", "book"), faults={"slow": 2, "freeze": 2}),
+    ),
+    Plant(
+        name="a claim is forgotten by the next intent",
+        without="a key once claimed stays claimed",
+        breaks=claims_forgotten,
+        mix=Mix(kinds=("pay", "note"), faults={"downstream": 2, "kill": 2, "loss": 2, "slow": 2}),
+    ),
+    Plant(
+        name="a claimed key is voided",
+        without="only what was never claimed is voided",
+        breaks=voids_claimed,
+        mix=Mix(kinds=("book", "gift"), faults={"downstream": 2, "loss": 2, "kill": 2}),
+    ),
+    Plant(
+        name="any error is proof",
+        without="an error proves something only if no earlier request can still arrive",
+        breaks=any_error_is_proof,
+        mix=Mix(kinds=("pay", "note"), faults={"downstream": 2, "loss": 2, "slow": 1}),
+    ),
+    Plant(
+        name="open keys stay open",
+        without="Finish flags open keys",
+        breaks=open_keys_stay,
+        mix=Mix(kinds=("gift", "book"), faults={"downstream": 2, "loss": 2}, job={"cancel_s": 1.0}),
+    ),
+    Plant(
+        name="dead owners keep their runs",
+        without="Take succeeds when the owner has expired",
+        breaks=owners_never_expire,
+        mix=Mix(faults={"kill": 2}, layouts=("split", "apart")),
+    ),
+    Plant(name="Due without open runs", without="Due: open runs", breaks=due_no_open, mix=LOSSY),
+    Plant(
+        name="Due without signals",
+        without="Due: suspended runs with a signal",
+        breaks=due_no_signals,
+        mix=Mix(kinds=("approved",), faults={"hints": 2, "loss": 1}, job={"pause_s": 2.0}),
+    ),
+    Plant(
+        name="Due without timers",
+        without="Due: until has passed",
+        breaks=due_no_timers,
+        mix=Mix(kinds=("approved",), job={"ignores": True}),
+    ),
+    Plant(
+        name="Due without one's own",
+        without="Due: runs the asker owns and does not drive",
+        breaks=due_not_own,
+        mix=LOSSY,
+    ),
+    Plant(
+        name="Due without results",
+        without="Due: ended runs whose result is not published",
+        breaks=due_no_results,
+        mix=Mix(faults={"broker": 2, "loss": 2, "kill": 2}),
+    ),
+    Plant(
+        name="published once and for all",
+        without="`published` names the stream",
+        breaks=published_once,
+        mix=Mix(faults={"broker": 2}),
+    ),
+    Plant(
+        name="signals are read once",
+        without="a signal stays until an entry names it",
+        breaks=signals_read_once,
+        mix=Mix(kinds=("approved",), faults={"loss": 2, "kill": 2}, job={"cancel_s": 3.0}),
+    ),
+    Plant(
+        name="an answer after the end",
+        without="approve, deny and expire are compare-and-set",
+        breaks=late_yes,
+        mix=Mix(kinds=("approved",), faults={"slow": 2}, job={"dawdles": True}),
+    ),
+    Plant(
+        name="started after the cancel",
+        without="a cancel stops at Committed(Intended) and at Claim",
+        breaks=cancelled_claims,
+        mix=Mix(faults={"slow": 2, "freeze": 1}, job={"cancel_s": 1.0}),
+    ),
+    Plant(
+        name="a dead owner's reservation is used again",
+        without="a lost reservation counts",
+        breaks=owners_shared,
+        mix=Mix(kinds=("poor",), faults={"kill": 2, "freeze": 2, "provider": 1}),
+    ),
+)

@@ -1,0 +1,261 @@
+"""Defects of the roles: what the orchestrator, the executor and the planner must not do."""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+import actors.executor as module
+from actors.executor import Executor
+from actors.orchestrator import execute, reconcile
+from actors.orchestrator.hand import Hand
+from actors.orchestrator.pen import Lost, Pen
+from messages import execution
+from messages.authority import GrantedAction
+from messages.ledger import Claim, Claimed
+from messages.parts import Amount, Problem
+from runtime.asking import Asking
+from runtime.ledger.rules import agree, derive
+from runtime.loop import budget, next
+from runtime.tools.workers import Workers
+from tests.simulation.plants.ledger import LOSSY
+from tests.simulation.plants.plant import Mix, Patch, Plant
+
+def random_keys(patch: Patch) -> None:
+    ctx = patch.put(Executor, "_ctx", None)
+
+    def fresh(self: Any, request: Any) -> Any:
+        made = ctx(self, request)
+        key = f"{made.idempotency_key}#{self._ids.new_id('x')}" if made.idempotency_key else ""
+        return type(made)(made.deps, key, made.run_id, made.tenant, made.principal)
+
+    patch.put(Executor, "_ctx", fresh)
+
+
+def no_grant(patch: Patch) -> None:
+    def trusting(self: Any, request: Any, purpose: Any) -> GrantedAction:
+        action = request.action
+        return GrantedAction(
+            ordinal=action.ordinal,
+            tool=action.tool,
+            action_hash=action.action_hash,
+            key=action.key,
+            purpose=purpose,
+            is_replay=request.grant.actions[0].is_replay if request.grant.actions else False,
+        )
+
+    patch.put(Executor, "_verify", trusting)
+
+
+def no_claim(patch: Patch) -> None:
+    again = patch.put(Asking, "again", None)
+
+    async def unclaimed(self: Any, request: Any, **more: Any) -> Any:
+        if isinstance(request, Claim):
+            return Claimed(at=self.ledger_now)
+        return await again(self, request, **more)
+
+    patch.put(Asking, "again", unclaimed)
+
+
+def no_durable_intent(patch: Patch) -> None:
+    no_claim(patch)
+
+    async def undurable(hand: Hand, ordinals: tuple[int, ...]) -> bool:
+        for ordinal in ordinals:
+            call = hand.call(ordinal)
+            if call.action is not None and call.action.key is not None:
+                execute.intend(hand, call)
+        return True
+
+    patch.put(execute, "_intend", undurable)
+
+
+def blind_again(patch: Patch) -> None:
+    async def optimistic(hand: Hand, call: Any, why: str) -> bool:
+        del why
+        reconcile._note(hand, call, "absent", "none")
+        return True
+
+    patch.put(reconcile, "_undecidable", optimistic)
+    patch.put(agree, "_is_absent", lambda *_: True)
+
+
+def any_result(patch: Patch) -> None:
+    """What is unknown counts as an error, after which a call may be made again."""
+    observe = patch.put(execute, "observe", None)
+
+    def certain(hand: Hand, ordinal: int, outcome: Any) -> None:
+        if outcome is None or outcome.kind == "unknown":
+            problem = outcome.problem if outcome is not None else None
+            outcome = execution.Outcome(kind="error", problem=problem)
+        observe(hand, ordinal, outcome)
+
+    patch.put(execute, "observe", certain)
+    patch.put(derive, "is_error_proof", lambda _row: True)
+
+
+def after_a_lost_race(patch: Patch) -> None:
+    flush = patch.put(Pen, "flush", None)
+
+    async def stubborn(self: Any) -> None:
+        try:
+            await flush(self)
+        except Lost:
+            self._events = []
+
+    patch.put(Pen, "flush", stubborn)
+    no_claim(patch)
+
+
+def no_reservation(patch: Patch) -> None:
+    def small(state: Any, agent: Any, kept: Any, input_tokens: int) -> Any:
+        del state, kept, input_tokens
+        return Amount(tokens=1_000_000, cost_microusd=0), agent.max_output_tokens
+
+    patch.put(budget, "_fit", small)
+    patch.put(budget, "left", lambda _state: Amount(tokens=10_000_000))
+
+
+def final_turns(patch: Patch) -> None:
+    final = patch.put(budget, "final_reservation", None)
+    patch.put(
+        budget,
+        "final_reservation",
+        lambda state, agent, take: final(replace(state, has_had_final_turn=False), agent, take),
+    )
+
+
+def refusal_is_proof(patch: Patch) -> None:
+    def error(code: str, message: str) -> Any:
+        problem = Problem(code=code, message=message)
+        return execution.Outcome(kind="error", problem=problem)
+
+    patch.put(module, "_unknown", error)
+    patch.put(derive, "is_error_proof", lambda _row: True)
+
+
+def late_calls(patch: Patch) -> None:
+    """The deadline is counted from whenever the call begins."""
+    patch.put(module, "CLAIM_MARGIN_S", 1e9)
+    run = patch.put(Workers, "run", None)
+
+    async def patient(self: Any, function: Any, /, *args: Any, timeout_s: float, **more: Any) -> Any:
+        return await run(self, function, *args, timeout_s=max(timeout_s, 2.0), **more)
+
+    patch.put(Workers, "run", patient)
+
+
+def one_more_try(patch: Patch) -> None:
+    for owner in (next, execute, reconcile):
+        patch.put(owner, "MAX_INTENTS", 10**9)
+
+
+def clean_although_used(patch: Patch) -> None:
+    patch.put(Pen, "releases_cleanly", property(lambda _self: True))
+
+
+def not_waiting_for_settle(patch: Patch) -> None:
+    """An unknown outcome is undecidable at once."""
+
+    async def hasty(hand: Hand, call: Any, found: Any) -> bool:
+        del found
+        return await reconcile._undecidable(hand, call, "who knows")
+
+    patch.put(reconcile, "_started", hasty)
+
+
+def ends_without_settling(patch: Patch) -> None:
+    """A run that has open calls goes on as if it had none."""
+    patch.put(next, "OPEN_PHASES", frozenset({"nothing"}))
+
+
+ROLES = (
+    Plant(
+        name="random key per attempt",
+        without="the key is the action's, never the attempt's",
+        breaks=random_keys,
+        mix=Mix(kinds=("pay", "shared"), faults={"downstream": 2, "loss": 2, "kill": 1}),
+    ),
+    Plant(
+        name="executor ignores the grant",
+        without="nothing starts without the authoriser's signature",
+        breaks=no_grant,
+        mix=Mix(has_rogue=True),
+    ),
+    Plant(
+        name="no claim",
+        without="a write is claimed before it starts",
+        breaks=no_claim,
+        mix=Mix(kinds=("book", "gift"), faults={"repeat": 2}),
+    ),
+    Plant(
+        name="no durable intent",
+        without="Intended is durable before Execute",
+        breaks=no_durable_intent,
+        mix=Mix(kinds=("pay", "book")),
+    ),
+    Plant(
+        name="blind tool retried",
+        without="blind is never retried",
+        breaks=blind_again,
+        mix=Mix(kinds=("gift", "parallel"), faults={"downstream": 2, "loss": 1, "kill": 2}),
+    ),
+    Plant(
+        name="any result accepted",
+        without="unknown is not an error",
+        breaks=any_result,
+        mix=Mix(kinds=("book", "gift"), faults={"downstream": 2, "loss": 2, "slow": 1}),
+    ),
+    Plant(
+        name="refusal is proof",
+        without="a refused duplicate does not say that the first one failed",
+        breaks=refusal_is_proof,
+        mix=Mix(
+            kinds=("book", "gift", "parallel"),
+            faults={"repeat": 2, "slow": 1, "downstream": 2, "kill": 0},
+            layouts=("split", "apart"),
+        ),
+    ),
+    Plant(
+        name="act after a lost race",
+        without="who has lost a run stops",
+        breaks=after_a_lost_race,
+        mix=Mix(faults={"freeze": 2, "slow": 2, "kill": 1}, layouts=("split", "apart")),
+    ),
+    Plant(
+        name="budget without reservation",
+        without="a step is reserved before the model is asked",
+        breaks=no_reservation,
+        mix=Mix(kinds=("thrifty",)),
+    ),
+    Plant(
+        name="final turns",
+        without="the final turn happens at most once",
+        breaks=final_turns,
+        mix=Mix(kinds=("poor",), faults={"provider": 1, "kill": 1, "freeze": 1}),
+    ),
+    Plant(
+        name="deadline from the call",
+        without="the deadline runs from sending the claim",
+        breaks=late_calls,
+        mix=Mix(kinds=("book", "pay"), faults={"freeze": 2, "slow": 2, "disk": 1}),
+    ),
+    Plant(
+        name="tried for ever",
+        without="at most five intents of one call",
+        breaks=one_more_try,
+        mix=Mix(kinds=("mute",)),
+    ),
+    Plant(
+        name="clean although used",
+        without="a release is clean only if the reservation is unused",
+        breaks=clean_although_used,
+        mix=Mix(kinds=("poor",), faults={"drain": 2, "kill": 0, "provider": 2}),
+    ),
+    Plant(
+        name="open calls are passed over",
+        without="intended without observation is reconciled first",
+        breaks=ends_without_settling,
+        mix=LOSSY,
+    ),
+)

@@ -1,0 +1,63 @@
+"""The provider: plays the plan, takes its time, fails in many ways, and keeps its own bill."""
+
+from collections import Counter
+
+import anyio
+import msgspec
+from msgspec.structs import replace
+
+from messages.errors import ModelError
+from messages.parts import Usage
+from runtime.model.port import ModelAnswer, ModelRequest
+from runtime.model.scripted import ScriptedModel
+from tests.simulation.agents import plays
+from tests.simulation.options import Options
+
+_SHARE = (0.0, 0.05, 0.2)
+_REASONS = ("overloaded", "provider_error", "connection", "timeout", "garbled")
+
+
+def _bytes_of(request: ModelRequest) -> int:
+    """No tokeniser makes more tokens than there are bytes."""
+    sent = (request.system, request.tools, request.messages)
+    return len(msgspec.json.encode(sent))
+
+
+class Provider:
+    """A ``Model``.
+
+    Attributes:
+        bill: Tokens by run: what the provider says it was used for, answers lost included.
+        asked: Attempts by run.
+        is_healed: Nothing goes wrong any more.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.bill: Counter[str] = Counter()
+        self.asked: Counter[str] = Counter()
+        self.is_healed = False
+        self._script = ScriptedModel(plays)
+        self._chance = options.chance("provider")
+        self._share = _SHARE[options.level("provider")]
+
+    async def attempt(self, request: ModelRequest) -> ModelAnswer:
+        """See ``Model``."""
+        chance = self._chance
+        self.asked[request.goal] += 1
+        is_bad = not self.is_healed and chance.random() < self._share
+        await anyio.sleep(chance.uniform(0.05, 0.4))
+        if is_bad and chance.random() < 0.5:
+            raise ModelError(chance.choice(_REASONS), "the provider fails")
+        answer = await self._script.attempt(request)
+        answer = replace(answer, usage=self._usage(request))
+        self.bill[request.goal] += answer.usage.tokens if answer.usage else 0
+        if is_bad:  # it worked and was paid for, and nobody hears of it
+            await anyio.sleep(chance.uniform(1.0, 30.0))
+            raise ModelError("connection", "the answer was lost")
+        return answer
+
+    def _usage(self, request: ModelRequest) -> Usage:
+        """What was used of what was allowed, at times nearly all of it."""
+        share = self._chance.choice((0.3, 1.0))
+        output = self._chance.randint(20, request.max_output_tokens)
+        return Usage(input_tokens=int(_bytes_of(request) * share), output_tokens=output)
