@@ -7,7 +7,6 @@ from messages.agent import AgentSpec
 from messages.authority import ApprovalUse, Authorise
 from messages.errors import TreadleError
 from messages.parts import Call, Problem
-from messages.status import Reason, Status
 from runtime.loop import directives as d
 from runtime.loop import progress
 
@@ -158,9 +157,6 @@ async def judge(hand: Hand, directive: d.Judge) -> bool:
     """Step 8, second half: does recorded evidence bear out that the task is done?"""
     turn = hand.pen.state.turn
     output = turn.proposal.output if turn and directive.has_output else None
-    if not hand.agent.has_done:
-        reason = Reason.UNVERIFIED
-        return await hand.finish(d.Finish(status=Status.SUCCEEDED, reason=reason, output=output))
     verdict = await hand.asking.again(
         checks.Judge(
             tenant=hand.pen.state.tenant,
@@ -174,10 +170,8 @@ async def judge(hand: Hand, directive: d.Judge) -> bool:
     )
     unmet = verdict.problem.message if verdict.problem else verdict.unmet
     if unmet is None:
-        return await hand.finish(
-            d.Finish(status=Status.SUCCEEDED, reason=Reason.VERIFIED, output=output)
-        )
-    if directive.has_output:
+        hand.pen.add(e.Judged(step=hand.turn_step, is_met=True))
+    elif directive.has_output:
         problem = Problem(code="COMPLETION_REJECTED", message=f"completion rejected: {unmet}")
         hand.pen.add(e.CompletionRejected(step=hand.turn_step, problem=problem))
     else:
