@@ -45,7 +45,7 @@ async def reconcile(hand: Hand, directive: d.Reconcile) -> bool:
     )
     match found:
         case Voided():
-            return _voided(hand, call, is_cancelling=directive.is_cancelling)
+            return _voided(hand, call, found, is_cancelling=directive.is_cancelling)
         case Happened():
             evidence = found.evidence
             if evidence is not None:
@@ -61,8 +61,10 @@ async def reconcile(hand: Hand, directive: d.Reconcile) -> bool:
             return await _started(hand, call, found)
 
 
-def _voided(hand: Hand, call: CallState, *, is_cancelling: bool) -> bool:
-    if is_cancelling:
+def _voided(hand: Hand, call: CallState, found: Voided, *, is_cancelling: bool) -> bool:
+    if found.problem is not None:  # it ran and said so: nobody retries a write by itself
+        observe(hand, call.ordinal, execution.Outcome(kind="error", problem=found.problem))
+    elif is_cancelling:
         not_started(hand, call.ordinal, "CANCELLED", CANCELLED_TEXT)
     elif call.intents >= MAX_INTENTS:
         not_started(hand, call.ordinal, "INTENTS", INTENTS_TEXT)
