@@ -41,6 +41,8 @@ OutstandingStatus = Literal[
     "proposed", "approved", "intended", "executed", "verified", "unknown", "dropped"
 ]
 
+Verification = Literal["happened", "absent", "undecidable"]
+
 ProposalKind = Literal[
     "calls",
     "finish",
@@ -116,6 +118,8 @@ class Turn(Part, kw_only=True):
     """A finish proposal passed the validator."""
     is_assessed: bool = False
     is_judged: bool = False
+    is_met: bool = False
+    """The predicate holds: what is left is to look the executed writes up."""
     is_waited: bool = False
     """The wait it asked for is over."""
     stopped_by: str = ""
@@ -140,9 +144,13 @@ class Outstanding(Part, kw_only=True):
     """The tool."""
     key: str
     action_hash: str
+    arguments: Arguments = {}
+    """The hashed ones: a lookup is asked with them."""
     status: OutstandingStatus
     step: int
     ordinal: int
+    verification: Verification | None = None
+    """What the lookup before success said; None: it has not been looked up."""
 
 
 class Seen(Part, kw_only=True):

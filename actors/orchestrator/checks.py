@@ -1,13 +1,14 @@
 """Steps 4, 5 and 8 of a drive: well-formed? allowed? getting anywhere? done?"""
 
 from actors.orchestrator.hand import Hand
+from actors.orchestrator.taken import recorded
 from messages import checks, execution
 from messages import events as e
 from messages.agent import AgentSpec
 from messages.authority import ApprovalUse, Authorise
 from messages.errors import TreadleError
-from messages.parts import Call, Problem
-from messages.status import Reason, Status
+from messages.ledger import EffectRow, ListEffects
+from messages.parts import Action, Call, Problem
 from runtime.loop import directives as d
 from runtime.loop import progress
 
@@ -112,8 +113,26 @@ async def recheck(hand: Hand, directive: d.Recheck) -> bool:
         if verdict is None:
             return True  # a cancel was heard
         unmet = verdict.problem.message if verdict.problem else verdict.unmet
+        if unmet is not None and (done := await _done(hand, call.action)):
+            given = recorded(hand.pen.state, hand.turn_step, ordinal, done.evidence)
+            hand.pen.add(given)
+            continue
         hand.pen.add(e.Rechecked(step=hand.turn_step, ordinal=ordinal, unmet=unmet))
     return True
+
+
+async def _done(hand: Hand, action: Action) -> EffectRow | None:
+    """The record of exactly this action, if it is done: its own effect may be what is unmet now.
+
+    Asked for only where the precondition does not hold; where it does, the intent finds out.
+    """
+    if action.key is None:
+        return None
+    found = await hand.asking.again(ListEffects(tenant=hand.pen.state.tenant, keys=(action.key,)))
+    for row in found.rows:
+        if row.state == "done" and row.action_hash == action.action_hash:
+            return row
+    return None
 
 
 # ------------------------------------------------------------------ termination
@@ -158,9 +177,6 @@ async def judge(hand: Hand, directive: d.Judge) -> bool:
     """Step 8, second half: does recorded evidence bear out that the task is done?"""
     turn = hand.pen.state.turn
     output = turn.proposal.output if turn and directive.has_output else None
-    if not hand.agent.has_done:
-        reason = Reason.UNVERIFIED
-        return await hand.finish(d.Finish(status=Status.SUCCEEDED, reason=reason, output=output))
     verdict = await hand.asking.again(
         checks.Judge(
             tenant=hand.pen.state.tenant,
@@ -174,10 +190,8 @@ async def judge(hand: Hand, directive: d.Judge) -> bool:
     )
     unmet = verdict.problem.message if verdict.problem else verdict.unmet
     if unmet is None:
-        return await hand.finish(
-            d.Finish(status=Status.SUCCEEDED, reason=Reason.VERIFIED, output=output)
-        )
-    if directive.has_output:
+        hand.pen.add(e.Judged(step=hand.turn_step, is_met=True))
+    elif directive.has_output:
         problem = Problem(code="COMPLETION_REJECTED", message=f"completion rejected: {unmet}")
         hand.pen.add(e.CompletionRejected(step=hand.turn_step, problem=problem))
     else:

@@ -6,7 +6,7 @@ what that says, one function per directive, and writes down what came of it.
 
 from typing import assert_never
 
-from actors.orchestrator import checks, execute, people, reconcile, thinking
+from actors.orchestrator import checks, execute, people, reconcile, thinking, verify
 from actors.orchestrator.hand import Hand
 from actors.orchestrator.pen import Reloaded
 from messages.status import Reason, Status
@@ -92,6 +92,8 @@ class Drive:
                 return await reconcile.reconcile(hand, directive)
             case d.Judge():
                 return await checks.judge(hand, directive)
+            case d.Verify():
+                return await verify.verify(hand, directive)
             case d.Suspend():
                 return await hand.suspend(directive)
             case d.Finish():

@@ -17,7 +17,7 @@ from messages import events as e
 from messages import execution
 from messages.agent import ToolSpec
 from messages.errors import Busy, NoResponders, RemoteFailure, Silent, TreadleError
-from messages.parts import Problem
+from messages.parts import Evidence, Problem
 from messages.state import CallState
 from runtime.artifacts import INLINE_BYTES, keep_if_large
 from runtime.loop import directives as d
@@ -60,15 +60,16 @@ async def execute(hand: Hand, directive: d.Execute) -> bool:
         with hand.interrupt.cutting(grace_s=hand.times.grace_s if call.phase == "intended" else 0):
             outcomes[ordinal] = await ask_executor(hand, call)
 
-    await _side_by_side(one, ordinals)
+    await side_by_side(one, ordinals)
     for ordinal in sorted(outcomes):
         observe(hand, ordinal, await _light(hand, outcomes[ordinal], len(outcomes)))
     return True
 
 
-async def _side_by_side(
+async def side_by_side(
     one: Callable[[int], Coroutine[Any, Any, None]], ordinals: list[int]
 ) -> None:
+    """Do ``one`` for each, at most ``MAX_PARALLEL`` at once."""
     if len(ordinals) == 1:  # by far the most frequent, and no task is made for it
         await one(ordinals[0])
         return
@@ -86,17 +87,22 @@ async def _side_by_side(
 async def _light(
     hand: Hand, outcome: execution.Outcome | None, together: int
 ) -> execution.Outcome | None:
-    """An outcome that leaves room for the others of its turn: they are one entry of the journal."""
-    evidence = outcome.evidence if outcome else None
-    if outcome is None or evidence is None or together <= 1 or evidence.ref is not None:
-        return outcome
+    if outcome is None:
+        return None
+    return replace(outcome, evidence=await light(hand, outcome.evidence, together))
+
+
+async def light(hand: Hand, evidence: Evidence | None, together: int) -> Evidence | None:
+    """Evidence that leaves room for the others beside it: they are one entry of the journal."""
+    if evidence is None or together <= 1 or evidence.ref is not None:
+        return evidence
     payload, ref = await keep_if_large(
         hand.asking,
         hand.pen.state.tenant,
         evidence.payload,
         inline_bytes=min(INLINE_BYTES, max(_MIN_INLINE_BYTES, TURN_BYTES // together)),
     )
-    return replace(outcome, evidence=replace(evidence, payload=payload, ref=ref))
+    return replace(evidence, payload=payload, ref=ref)
 
 
 async def _intend(hand: Hand, ordinals: tuple[int, ...]) -> bool:

@@ -65,16 +65,22 @@ class Hand:
         return turn.calls[ordinal]
 
     def order(
-        self, kind: Callable[..., OrderT], action: Action, grant: Grant, **more: object
+        self,
+        kind: Callable[..., OrderT],
+        action: Action,
+        grant: Grant,
+        *,
+        step: int | None = None,
+        **more: object,
     ) -> OrderT:
-        """A request to an executor about one action of the open turn, under its grant."""
+        """A request to an executor about one action under its grant; of the open turn's step."""
         state = self.pen.state
         return kind(
             tenant=state.tenant,
             run_id=state.run_id,
             principal=state.identity.principal,
             agent=state.agent,
-            step=self.turn_step,
+            step=self.turn_step if step is None else step,
             action=action,
             grant=grant,
             now=self.pen.now(),

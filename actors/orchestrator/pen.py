@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from actors.orchestrator.taken import told
 from messages import events as e
 from messages.errors import StorageError
 from messages.events import AnyEvent
@@ -29,7 +30,7 @@ from messages.ledger import (
     Taken,
     TakenKey,
 )
-from messages.parts import Amount, Problem
+from messages.parts import Amount
 from messages.state import LoopState
 from runtime.asking import Asking
 from runtime.clock import Clock, Ids
@@ -250,7 +251,7 @@ class Pen:
         for event in events:
             why = taken.get((event.step, event.ordinal)) if isinstance(event, e.Intended) else None
             if isinstance(event, e.Intended) and why is not None:
-                self.add(_observation(self.state, event, why))
+                self.add(told(self.state, event, why))
             else:
                 self.add(event)
 
@@ -273,25 +274,3 @@ class Pen:
             raise Lost
         self.signals = answer.signals
         self._read(answer.now)
-
-
-def _observation(state: LoopState, event: e.Intended, taken: TakenKey) -> e.Observed:
-    """What a call is told whose key is taken (DESIGN.md section 6: nobody waits for a key)."""
-    if taken.state == "done":
-        evidence = taken.evidence
-        if evidence is not None:
-            evidence = replace(evidence, id=state.next_evidence_id)
-        return e.Observed(step=event.step, ordinal=event.ordinal, kind="ok", evidence=evidence)
-    if taken.state == "busy":
-        problem = Problem(
-            code="KEY_BUSY",
-            message=f"The same action ({event.key}) is in flight or of unknown outcome in"
-            f" run {taken.run_id}; it was not started again.",
-        )
-    else:
-        problem = Problem(
-            code="KEY_MISMATCH",
-            message=f"Key {event.key} was used with other arguments by run {taken.run_id}.",
-            hint="The action of that key is fixed; propose another action.",
-        )
-    return e.Observed(step=event.step, ordinal=event.ordinal, kind="refused", problem=problem)

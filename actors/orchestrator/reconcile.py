@@ -8,7 +8,6 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from actors.orchestrator.checks import deadline_of
 from actors.orchestrator.execute import (
     CANCELLED_TEXT,
     INTENTS_TEXT,
@@ -19,10 +18,9 @@ from actors.orchestrator.execute import (
     tool_of,
 )
 from actors.orchestrator.hand import Hand
+from actors.orchestrator.lookup import look_up, settling_grant
 from messages import events as e
 from messages import execution
-from messages.authority import Authorise, Grant
-from messages.errors import TreadleError
 from messages.ledger import Elsewhere, Happened, Started, Void, Voided
 from messages.parts import Evidence, Problem
 from messages.state import CallState
@@ -47,7 +45,7 @@ async def reconcile(hand: Hand, directive: d.Reconcile) -> bool:
     )
     match found:
         case Voided():
-            return _voided(hand, call, is_cancelling=directive.is_cancelling)
+            return _voided(hand, call, found, is_cancelling=directive.is_cancelling)
         case Happened():
             evidence = found.evidence
             if evidence is not None:
@@ -63,8 +61,10 @@ async def reconcile(hand: Hand, directive: d.Reconcile) -> bool:
             return await _started(hand, call, found)
 
 
-def _voided(hand: Hand, call: CallState, *, is_cancelling: bool) -> bool:
-    if is_cancelling:
+def _voided(hand: Hand, call: CallState, found: Voided, *, is_cancelling: bool) -> bool:
+    if found.problem is not None:  # it ran and said so: nobody retries a write by itself
+        observe(hand, call.ordinal, execution.Outcome(kind="error", problem=found.problem))
+    elif is_cancelling:
         not_started(hand, call.ordinal, "CANCELLED", CANCELLED_TEXT)
     elif call.intents >= MAX_INTENTS:
         not_started(hand, call.ordinal, "INTENTS", INTENTS_TEXT)
@@ -130,7 +130,9 @@ async def _undecidable(hand: Hand, call: CallState, why: str) -> bool:
 
 async def _replay(hand: Hand, call: CallState) -> bool:
     """The same key again: a downstream that honours it answers with what happened."""
-    grant = await _grant(hand, call, is_replay=True)
+    if call.action is None:
+        raise AssertionError("only a write is replayed")
+    grant = await settling_grant(hand, call.action, step=hand.turn_step, purpose="execute")
     if grant is None:
         return await _undecidable(hand, call, "policy no longer allows the replay")
     intend(hand, replace(call, grant_id=grant.id))
@@ -146,19 +148,10 @@ async def _replay(hand: Hand, call: CallState) -> bool:
 
 
 async def _look_up(hand: Hand, call: CallState) -> bool:
-    grant = await _grant(hand, call, is_replay=False)
-    if grant is None or call.action is None:
-        return await _undecidable(hand, call, "policy no longer allows the lookup")
-    finding: execution.Finding | None = None
+    if call.action is None:
+        raise AssertionError("only a write is looked up")
     evidence_id = hand.pen.state.next_evidence_id
-    request = hand.order(execution.Reconcile, call.action, grant, evidence_id=evidence_id)
-    deadline_s = deadline_of(hand.agent, call.tool)
-    with hand.interrupt.cutting():
-        try:
-            finding = await hand.asking.again(request, deadline_s=deadline_s)
-        except TreadleError as error:
-            problem = Problem(code=error.code, message=error.message)
-            finding = execution.Finding(kind="undecidable", problem=problem)
+    finding = await look_up(hand, call.action, step=hand.turn_step, evidence_id=evidence_id)
     if finding is None:
         return True  # a cancel was heard
     if finding.kind == "undecidable":
@@ -166,24 +159,3 @@ async def _look_up(hand: Hand, call: CallState) -> bool:
         return await _undecidable(hand, call, message)
     _note(hand, call, finding.kind, "lookup", evidence=finding.evidence)
     return True
-
-
-async def _grant(hand: Hand, call: CallState, *, is_replay: bool) -> Grant | None:
-    """Authority to settle a call whose outcome is unknown."""
-    state = hand.pen.state
-    if call.action is None:
-        return None
-    answer = await hand.asking.again(
-        Authorise(
-            tenant=state.tenant,
-            run_id=state.run_id,
-            agent=state.agent,
-            version=state.version,
-            step=hand.turn_step,
-            actions=(call.action,),
-            purpose="execute" if is_replay else "lookup",
-            replays=(call.ordinal,),
-        )
-    )
-    hand.hold(answer.grant)
-    return answer.grant

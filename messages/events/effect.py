@@ -70,3 +70,5 @@ class Verified(Event, kw_only=True, tag="verified/1"):
     key: str
     is_there: bool
     evidence: Evidence | None = None
+    problem: Problem | None = None
+    """Why the lookup could not decide; ``is_there`` is False then and says nothing."""

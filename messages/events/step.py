@@ -103,10 +103,12 @@ class Assessed(Event, kw_only=True, tag="assessed/1"):
 
 
 class Judged(Event, kw_only=True, tag="judged/1"):
-    """The predicate was asked after an observation and is not met yet."""
+    """The predicate was asked: it holds, or after an observation it does not yet."""
 
     step: int
-    unmet: str
+    unmet: str = ""
+    is_met: bool = False
+    """It holds, for the output that is proposed where one is."""
 
 
 class CompletionRejected(Event, kw_only=True, tag="completion-rejected/1"):

@@ -32,6 +32,9 @@ class Claim(LedgerRequest[Claimed | Refused], kw_only=True, tag="claim/1"):
 class Voided(Message, kw_only=True, tag="voided/1"):
     """The key is free: the write never started, or is known not to have happened."""
 
+    problem: Problem | None = None
+    """The definite error that freed it, settled by its executor and not observed yet."""
+
 
 class Started(Message, kw_only=True, tag="started/1"):
     """The key was claimed; its outcome is not known."""

@@ -16,6 +16,7 @@ from messages.events import (
     Intended,
     Observed,
     Reconciled,
+    Verified,
 )
 from messages.parts import Action, Evidence, Problem, ResultKind
 from messages.state import (
@@ -26,6 +27,7 @@ from messages.state import (
     OutstandingStatus,
     ToolRecord,
     Turn,
+    Verification,
 )
 from runtime.loop import budget, progress
 
@@ -134,13 +136,27 @@ def reconcile(state: LoopState, event: Reconciled) -> LoopState:
     """What became of an unknown write: it has its result, starts over, or stays unknown."""
     match event.finding:
         case "happened":
-            state = outstanding(state, event.ordinal, "executed")
+            is_seen = event.how == "lookup"  # it need not be looked up again before success
+            state = outstanding(state, event.ordinal, "executed", is_seen=is_seen)
             return end(state, event.ordinal, "ok", evidence=event.evidence)
         case "absent":
             state = change(state, event.ordinal, phase="accepted", is_rechecked=False)
             return outstanding(state, event.ordinal, "approved")
         case "undecidable":
             return outstanding(state, event.ordinal, "unknown")
+
+
+def verify(state: LoopState, event: Verified) -> LoopState:
+    """What the lookup before success said of an executed write, whichever calls had its key."""
+    said: Verification = "happened" if event.is_there else "absent"
+    changes: dict[str, object] = {"verification": "undecidable" if event.problem else said}
+    if event.is_there:
+        changes["status"] = "verified"
+    marked = tuple(
+        replace(o, **changes) if o.key == event.key and o.status == "executed" else o
+        for o in state.outstanding
+    )
+    return replace(state, outstanding=marked)
 
 
 def end(
@@ -188,7 +204,9 @@ def _history(
     return (*state.tool_history, line)
 
 
-def outstanding(state: LoopState, ordinal: int, status: OutstandingStatus) -> LoopState:
+def outstanding(
+    state: LoopState, ordinal: int, status: OutstandingStatus, *, is_seen: bool = False
+) -> LoopState:
     """Set the life of a call's side effect; a read has none."""
     call = call_of(state, ordinal)
     if call.action is None or call.action.key is None:
@@ -198,9 +216,11 @@ def outstanding(state: LoopState, ordinal: int, status: OutstandingStatus) -> Lo
         kind=call.tool,
         key=call.action.key,
         action_hash=call.action.action_hash,
+        arguments=call.action.arguments,
         status=status,
         step=step,
         ordinal=ordinal,
+        verification="happened" if is_seen else None,
     )
     others = tuple(o for o in state.outstanding if not (o.step == step and o.ordinal == ordinal))
     return replace(state, outstanding=(*others, mine))

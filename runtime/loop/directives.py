@@ -94,6 +94,12 @@ class Judge(Part, kw_only=True):
     has_output: bool
 
 
+class Verify(Part, kw_only=True):
+    """Before success, look these executed writes up: is what the journal calls done there?"""
+
+    keys: tuple[str, ...]
+
+
 class AskPerson(Part, kw_only=True):
     """Escalate to a group of people and wait for their answer."""
 
@@ -132,6 +138,7 @@ Directive = (
     | Reconcile
     | Assess
     | Judge
+    | Verify
     | AskPerson
     | Suspend
     | Finish

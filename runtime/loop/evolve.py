@@ -129,7 +129,7 @@ def evolve(state: LoopState, event: AnyEvent) -> LoopState:  # noqa: C901, PLR09
         case e.ProgressFlagged():
             return steps.flagged(state, event)
         case e.Judged():
-            return steps.in_turn(state, is_judged=True)
+            return steps.in_turn(state, is_judged=True, is_met=event.is_met)
         case e.CompletionRejected():
             return steps.in_turn(steps.grown(state, event.problem), problem=event.problem)
         case e.Rechecked():
@@ -159,7 +159,7 @@ def evolve(state: LoopState, event: AnyEvent) -> LoopState:  # noqa: C901, PLR09
         case e.Finished():
             return _finished(state, event)
         case e.Verified():
-            return _verified(state, event)
+            return calls.verify(state, event)
         case e.Planned() | e.HandedOver():
             return state
     assert_never(event)
@@ -254,11 +254,3 @@ def _finished(state: LoopState, event: e.Finished) -> LoopState:
         summary=event.summary,
         question=None,
     )
-
-
-def _verified(state: LoopState, event: e.Verified) -> LoopState:
-    marked = tuple(
-        replace(o, status="verified") if o.key == event.key and event.is_there else o
-        for o in state.outstanding
-    )
-    return replace(state, outstanding=marked)

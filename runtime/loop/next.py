@@ -11,6 +11,7 @@ from messages.state import CallState, LoopState, Turn
 from messages.status import Reason, Status
 from runtime.loop import budget
 from runtime.loop.calls import OPEN_PHASES, PERSON_DENIED
+from runtime.loop.completion import succeed
 from runtime.loop.directives import (
     AskPerson,
     Assess,
@@ -198,6 +199,8 @@ def _observed_turn(state: LoopState, agent: AgentSpec, now: Moment, turn: Turn) 
         return Assess()
     if turn.stopped_by:
         return Finish(status=Status.NO_PROGRESS, reason=Reason(turn.stopped_by))
+    if turn.is_met and turn.problem is None:
+        return succeed(state, agent, turn)
     if _asks_for_judgement(agent, turn):
         return Judge(has_output=False)
     return _over_ceiling(state, agent) or _new_step(state, agent, now)
@@ -230,9 +233,7 @@ def _proposed_ending(
     proposal = turn.proposal
     match proposal.kind:
         case "finish":
-            if not turn.is_checked:
-                return Validate()
-            return Judge(has_output=True)
+            return _proposed_finish(state, agent, turn)
         case "ask_user":
             return Finish(status=Status.NEEDS_INPUT, reason=Reason.QUESTION, output=proposal.text)
         case "give_up":
@@ -250,6 +251,14 @@ def _proposed_ending(
             return Finish(status=Status.BUDGET_EXHAUSTED, reason=reason, output=proposal.text)
         case _:
             return None
+
+
+def _proposed_finish(state: LoopState, agent: AgentSpec, turn: Turn) -> Directive:
+    if not turn.is_checked:
+        return Validate()
+    if agent.has_done and not turn.is_met:
+        return Judge(has_output=True)
+    return succeed(state, agent, turn, turn.proposal.output)
 
 
 def _spent_budget(state: LoopState, agent: AgentSpec, now: Moment) -> Reason:

@@ -32,6 +32,9 @@ def what_was_done(state: LoopState) -> str:
     parts = [f"{state.step_count} steps", f"{max(reads, 0)} reads"]
     if done:
         parts.append("done: " + ", ".join(f"{o.kind} ({o.key})" for o in done))
+    for word, verification in (("not found", "absent"), ("not verified", "undecidable")):
+        if doubted := [o for o in done if o.verification == verification]:
+            parts.append(f"{word}: " + ", ".join(f"{o.kind} ({o.key})" for o in doubted))
     if open_:
         parts.append("outcome unknown: " + ", ".join(f"{o.kind} ({o.key})" for o in open_))
     if not writes:

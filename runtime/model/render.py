@@ -160,9 +160,14 @@ def _results(state: LoopState, turn: Turn) -> list[Sent]:
     ]
     if turn.proposal.control_id is not None:
         blocks.append(_control_result(turn))
-    elif turn.problem is not None and not blocks:
+    elif turn.problem is not None and not _is_told(turn, turn.problem):
         blocks.append(_text(_ENCODE(_problem(turn.problem)).decode()))
     return blocks
+
+
+def _is_told(turn: Turn, problem: Problem) -> bool:
+    """A turn turned down as a whole says why in the result of each call that it ended."""
+    return any(c.result is not None and c.result.problem == problem for c in turn.calls)
 
 
 def _result(tool_use_id: str, result: CallResult, evidence: Evidence | None) -> Sent:

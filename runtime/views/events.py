@@ -160,7 +160,7 @@ def _of_check(
         case Assessed():
             return {}
         case Judged():
-            return {"unmet": _cut(event.unmet)}
+            return {"is_met": event.is_met, "unmet": None if event.is_met else _cut(event.unmet)}
         case CompletionRejected():
             return _problem(event.problem)
         case _:
@@ -195,7 +195,12 @@ def _of_effect(
                 **_problem(event.problem),
             }
         case Verified():
-            return {"key": event.key, "is_there": event.is_there, **_evidence(event.evidence)}
+            return {
+                "key": event.key,
+                "is_there": None if event.problem else event.is_there,
+                **_evidence(event.evidence),
+                **_problem(event.problem),
+            }
         case _:
             assert_never(event)
 

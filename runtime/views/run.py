@@ -198,6 +198,7 @@ def _outstanding(item: Outstanding) -> View:
         "kind": item.kind,
         "key": item.key,
         "status": item.status,
+        "verification": item.verification,
         "action_hash": shown(item.action_hash),
         "step": item.step,
     }

@@ -279,12 +279,17 @@ def _notes(event: AnyEvent) -> Iterable[View]:
         case ProposalRejected() | CompletionRejected():
             kind = "rejected" if isinstance(event, ProposalRejected) else "not_complete"
             yield {"kind": kind, "message": event.problem.message}
-        case Judged():
+        case Judged(is_met=False):
             yield {"kind": "not_complete", "message": event.unmet}
         case ProgressFlagged():
             yield {"kind": event.kind, "message": event.message}
         case Verified():
-            there = "is there" if event.is_there else "is not there"
-            yield {"kind": "verified", "message": f"{event.key} {there}"}
+            yield {"kind": "verified", "message": f"{event.key} {_finding(event)}"}
         case _:
             return
+
+
+def _finding(event: Verified) -> str:
+    if event.problem is not None:
+        return f"could not be looked up: {event.problem.message}"
+    return "is there" if event.is_there else "is not there"

@@ -99,7 +99,7 @@ async def _check_end(place: Place) -> None:
     made = [(line["to"], line["amount"]) for line in await place.happened()]
     assert sorted(made) == [("acct-2", 20), ("acct-3", 30)]
     shown = await place.show(RUN)
-    assert sorted(o["status"] for o in shown["outstanding"]) == ["executed", "executed"]
+    assert sorted(o["status"] for o in shown["outstanding"]) == ["verified", "verified"]
 
     # one user message, three tool_results in order 01,02,03; 01 says denied by a person with the
     # reason and 'not executed'

@@ -1,6 +1,7 @@
 """Idempotency keys: claim, void, settle, and what the end of a run does to them."""
 
 import pytest
+from msgspec.structs import replace
 
 from messages.ledger import (
     Claimed,
@@ -12,6 +13,7 @@ from messages.ledger import (
     Started,
     Voided,
 )
+from messages.parts import Problem
 from messages.status import Status
 from tests.contract import ledger_kit
 from tests.contract.ledger_kit import (
@@ -158,6 +160,23 @@ async def test_void_of_a_settled_key_gives_the_result(desk: Desk) -> None:
     await with_intent(desk)
     await desk.group(desk.claim(), desk.settle("ok"))
     assert is_a(await desk.ask(desk.void()), Happened).evidence == evidence()
+
+
+async def test_void_of_a_settled_error_tells_it_to_who_asks_about_that_intent(desk: Desk) -> None:
+    await with_intent(desk)
+    error = Problem(code="UNRECOVERABLE", message="never")
+    await desk.group(desk.claim(), replace(desk.settle("error"), problem=error))
+    assert is_a(await desk.ask(desk.void()), Voided).problem == error
+    assert is_a(await desk.ask(desk.void("g2")), Voided).problem is None
+    assert is_a(await desk.ask(desk.void(run_id="r2")), Voided).problem is None
+
+
+async def test_an_error_of_an_earlier_intent_is_forgotten_with_it(desk: Desk) -> None:
+    hand = await with_intent(desk)
+    error = Problem(code="TRANSIENT", message="later")
+    await desk.group(desk.claim(), replace(desk.settle("error"), problem=error))
+    await hand.append(intended(grant="g2"))
+    assert is_a(await desk.ask(desk.void("g2")), Voided).problem is None
 
 
 async def test_void_leaves_what_others_hold(desk: Desk) -> None:

@@ -76,6 +76,7 @@ class Watch:
                 assert place not in self.ended
 
     def keys_move_legally(self) -> None:
+        assert self.states.keys() <= self.tables.keys.keys(), "no key is ever forgotten"
         for place, row in self.tables.keys.items():
             assert row.state in LEGAL[self.states.get(place)], (self.states.get(place), row)
             self.states[place] = row.state

@@ -143,6 +143,8 @@ def may_post(req: Request, key: str) -> Ruling:
 async def find_post(ctx: Ctx[Desk], key: str) -> str | None:
     ctx.deps.lookups += 1
     await ctx.deps.fault("find_post")
+    if answers := ctx.deps.answers.get("find_post"):
+        return answers.pop(0)
     return f"found {key}" if ctx.deps.effects.get(f"post:{key}:v1") else None
 
 

@@ -70,7 +70,10 @@ async def test_a_crash_at_any_write_of_the_journal_changes_no_effect(
     state = await on.play()
     assert (state.status, on.deaths) == (Status.SUCCEEDED, 1)
     assert desk.effects == {"pay:a:v1": 1, "post:a:v1": 1}
-    assert len([o for o in state.outstanding if o.status == "executed"]) == 2
+    assert {o.key: o.status for o in state.outstanding} == {
+        "pay:a:v1": "executed",
+        "post:a:v1": "verified",
+    }
     assert state.step_count <= 5, "at most the open reservation is lost"
 
 

@@ -12,6 +12,11 @@ from treadle.cli.format import Row, call_text, clipped, count, plain, short_json
 from treadle.cli.session import Reader
 
 _WIDTH = 96
+_FINDINGS = {
+    True: "it is there",
+    False: "it is NOT there",
+    None: "it cannot be said whether it is there",
+}
 
 
 class Story:
@@ -62,7 +67,7 @@ class Story:
             case "step_lost":
                 self.say(f"step {event['step']}  lost: {plain(event['why'])}")
             case "verified":
-                finding = "it is there" if event["is_there"] else "it is NOT there"
+                finding = _FINDINGS[event["is_there"]]
                 self.say(f"verify  {plain(event['key'])}: looked up once more, {finding}")
             case "finished":
                 self.say(f"finish  proposed, and judged on the records: {plain(event['status'])}")

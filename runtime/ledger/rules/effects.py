@@ -106,8 +106,11 @@ def _claim_refusal(t: Tables, op: Claim, row: EffectRow, head: RunHead, now: flo
 def void(t: Tables, op: Void, now: float) -> Voided | Started | Happened | Elsewhere:
     """Take back an intent. A key once claimed stays claimed through later intents."""
     row = t.effect(op.tenant, op.key)
-    if row is None or row.state == "free":
+    if row is None:
         return Voided()
+    if row.state == "free":
+        is_asked_about = (row.run_id, row.grant_id) == (op.run_id, op.grant_id)
+        return Voided(problem=row.problem if is_asked_about else None)
     if row.run_id != op.run_id:
         return Elsewhere()
     if row.state == "done":

@@ -107,6 +107,7 @@ def test_golden_show_of_a_run_that_waits_for_approval() -> None:
                 "kind": "issue_refund",
                 "key": KEY,
                 "status": "proposed",
+                "verification": None,
                 "action_hash": shown(HASH),
                 "step": 2,
             }

@@ -116,6 +116,7 @@ class World:
         self.signals: list[Signal] = []
         self.directives: list[str] = []
         self.approvals: set[str] = set()
+        self.looked_up: list[str] = []
         events, _ = first_entry(
             spec,
             tenant="t",
@@ -176,6 +177,7 @@ class World:
         """The owner dies: what was not durable is gone, and an open reservation is lost."""
         self.crashes += 1
         self.state, self.buffer, self.named = self.base, [], set()
+        self.looked_up = []  # what is not durable may be looked up again
         self.take, self.stretch = self.new_id("take"), 0.0
         self.may_use = False
         self._lose("its owner was lost")
@@ -346,6 +348,8 @@ class World:
                 self._assess()
             case d.Judge():
                 self._judge(directive)
+            case d.Verify():
+                self._verify(directive.keys)
             case d.Suspend():
                 self._suspend(directive.status, directive.reason, directive.until)
             case d.Finish():
@@ -688,13 +692,22 @@ class World:
 
     def _judge(self, directive: d.Judge) -> None:
         if self.rng.random() < 0.5:
-            reason = Reason.VERIFIED if self.spec.has_done else Reason.UNVERIFIED
-            self._finish(d.Finish(status=Status.SUCCEEDED, reason=reason))
+            self.add(e.Judged(step=self.step, is_met=True))
         elif directive.has_output:
             problem = Problem(code="COMPLETION_REJECTED", message="not yet")
             self.add(e.CompletionRejected(step=self.step, problem=problem))
         else:
             self.add(e.Judged(step=self.step, unmet="not yet"))
+
+    def _verify(self, keys: tuple[str, ...]) -> None:
+        """Some are found, some are not, some are cut off by a cancel before they are looked up."""
+        for key in keys:
+            if self.rng.random() < 0.1:
+                return
+            self.looked_up.append(key)
+            problem = Problem(code="UNKNOWN", message="away") if self.chance("lost") else None
+            is_there = problem is None and not self.chance("bad")
+            self.add(e.Verified(step=self.step, key=key, is_there=is_there, problem=problem))
 
 
 def variants() -> list[AgentSpec]:

@@ -1,9 +1,12 @@
 """Each event and what it changes; a journal that does not hold together."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from messages import events as e
+from messages.canon import action_hash
 from messages.errors import BrokenChain, IllegalTransition
 from messages.parts import Amount, Arguments, Limits, Problem, Usage
 from messages.state import LoopState, Outstanding
@@ -57,7 +60,13 @@ def test_order_8472_folds_to_its_refund() -> None:
     assert [line.outcome for line in state.tool_history] == ["ok", "ok"]
     assert state.outstanding == (
         Outstanding(
-            kind="issue_refund", key=KEY, action_hash=HASH, status="executed", step=2, ordinal=0
+            kind="issue_refund",
+            key=KEY,
+            action_hash=HASH,
+            arguments=state.outstanding[0].arguments,
+            status="executed",
+            step=2,
+            ordinal=0,
         ),
     )
     assert state.active_s == 7.0
@@ -281,11 +290,52 @@ def test_a_finding_settles_an_unknown_outcome(finding: str, expected: str, statu
     assert state.turn.calls[0].intents == 1, "a retry is counted from the first intent on"
 
 
-def test_verification_marks_an_executed_write() -> None:
+@pytest.mark.parametrize(
+    ("is_there", "problem", "status", "verification"),
+    [
+        (True, None, "verified", "happened"),
+        (False, None, "executed", "absent"),
+        (False, Problem(code="UNKNOWN", message="away"), "executed", "undecidable"),
+    ],
+)
+def test_verification_marks_an_executed_write(
+    is_there: bool, problem: Problem | None, status: str, verification: str
+) -> None:
     state = observed(intended(allowed("mail")))
-    there = told(state, e.Verified(step=1, key="mail:x0", is_there=True))
-    assert life(there) == ["verified"]
-    assert life(told(state, e.Verified(step=1, key="mail:x0", is_there=False))) == ["executed"]
+    event = e.Verified(step=1, key="mail:x0", is_there=is_there, problem=problem)
+    state = told(state, event)
+    assert (life(state), state.outstanding[0].verification) == ([status], verification)
+    assert state.evidence == observed(intended(allowed("mail"))).evidence, "the model is told none"
+
+
+@pytest.mark.parametrize(("how", "verification"), [("lookup", "happened"), ("settled", None)])
+def test_what_a_lookup_has_settled_need_not_be_looked_up_again(
+    how: Any, verification: str | None
+) -> None:
+    state = observed(intended(allowed("mail")), kind="unknown")
+    found = e.Reconciled(
+        step=1,
+        ordinal=0,
+        key="mail:x0",
+        finding="happened",
+        how=how,
+        evidence=evidence(state, tool="mail"),
+    )
+    state = told(state, found)
+    assert (life(state), state.outstanding[0].verification) == (["executed"], verification)
+
+
+def test_an_outstanding_write_keeps_the_arguments_that_were_hashed() -> None:
+    """A lookup is asked with them after its turn is gone."""
+    state = observed(intended(allowed("mail")))
+    effect = state.outstanding[0]
+    assert action_hash(effect.kind, effect.arguments, effect.key) == effect.action_hash
+
+
+def test_a_predicate_that_holds_is_remembered_for_its_turn() -> None:
+    state = told(assessed(observed(allowed("look"))), e.Judged(step=1, is_met=True))
+    assert state.turn is not None
+    assert (state.turn.is_judged, state.turn.is_met) == (True, True)
 
 
 @pytest.mark.parametrize(

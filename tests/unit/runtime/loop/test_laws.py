@@ -95,10 +95,22 @@ def test_the_end_is_one_event_and_the_last(seed: int, spec: AgentSpec) -> None:
 
 @given(SEEDS, AGENTS)
 def test_success_is_never_assumed(seed: int, spec: AgentSpec) -> None:
-    """No key of a succeeded run is left in the air."""
+    """No key of a succeeded run is left in the air, or was looked up and not found."""
     world = World(seed, spec=spec).play()
-    if world.state.status is Status.SUCCEEDED:
-        assert {o.status for o in world.state.outstanding} <= {"executed", "verified", "dropped"}
+    if world.state.status is not Status.SUCCEEDED:
+        return
+    assert {o.status for o in world.state.outstanding} <= {"executed", "verified", "dropped"}
+    for effect in world.state.outstanding:
+        tool = spec.tool(effect.kind)
+        if effect.status == "executed" and tool is not None and tool.has_lookup:
+            assert effect.verification in {"undecidable", "happened"}, "or found as it was settled"
+
+
+@given(SEEDS, AGENTS)
+def test_each_executed_write_with_a_lookup_is_looked_up_once(seed: int, spec: AgentSpec) -> None:
+    world = World(seed, spec=spec).play()
+    assert len(world.looked_up) == len(set(world.looked_up))
+    assert all(key.startswith("mail:") for key in world.looked_up)
 
 
 def test_chance_reaches_every_directive_and_most_endings() -> None:
@@ -111,7 +123,7 @@ def test_chance_reaches_every_directive_and_most_endings() -> None:
         endings.add(world.state.status.value)
     everything = (
         "Nothing LetGo Record Decide Validate Authorise Recheck RequestApproval Execute Reconcile"
-        " Assess Judge AskPerson Suspend Finish"
+        " Assess Judge Verify AskPerson Suspend Finish"
     )
     assert directives == set(everything.split())
     assert endings >= {"SUCCEEDED", "FAILED", "CANCELLED", "DENIED", "BUDGET_EXHAUSTED", "PAUSED"}

@@ -102,8 +102,8 @@ def looked() -> LoopState:
                 decided(use(0, "finish", output=1)),
                 e.Accepted(step=1, actions=()),
             ),
-            d.Judge(has_output=True),
-            id="a finish proposal is judged",
+            d.Finish(status=Status.SUCCEEDED, reason=Reason.UNVERIFIED),
+            id="a finish proposal without done is taken",
         ),
         pytest.param(
             told(born(), decided(use(0, "ask_user", question="Which?"))),

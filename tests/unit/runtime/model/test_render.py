@@ -233,6 +233,23 @@ def test_a_rejected_plain_answer_is_told_as_text() -> None:
     ]
 
 
+def test_a_completion_rejected_after_results_is_told_behind_them() -> None:
+    """An agent without ``output=`` ends early, after an observation, or is told why it does not."""
+    state = authorised(accepted(told(born(), decided(use(0, "look", x=1)))), "allow")
+    talk = told_of(
+        [
+            *_first(state),
+            e.Observed(step=1, ordinal=0, kind="ok", evidence=evidence(state)),
+            e.Assessed(step=1),
+            e.Judged(step=1, is_met=True),
+            e.CompletionRejected(step=1, problem=NO),
+        ]
+    )
+    result, said = talk.messages[-1]["content"]
+    assert result["type"] == "tool_result"
+    assert said == {"type": "text", "text": '{"error":"NO","message":"no"}'}
+
+
 @pytest.mark.parametrize("is_rejected", [True, False])
 def test_a_control_call_has_its_result_too(*, is_rejected: bool) -> None:
     events: list[e.AnyEvent] = [decided(use(0, "wait", seconds=1, why="w"))]

@@ -1,0 +1,174 @@
+"""Around a write: what the ledger's answers, and how long they take, make of it."""
+
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from actors.executor import CLAIM_MARGIN_S, Executor
+from messages.authority import Grant, GrantedAction
+from messages.canon import action_hash
+from messages.execution import Execute, Outcome
+from messages.ledger import Claim, Claimed, Refused, Settle, Settled
+from messages.parts import Action, Problem
+from runtime.asking import Asking
+from runtime.clock import FakeClock, FixedIds
+from runtime.policy.grants import Signer, Verifier
+from runtime.settings import Runtime
+from runtime.tools.call import Caller
+from runtime.tools.outcome import Called
+from runtime.tools.registry import Registry
+from runtime.tools.workers import Workers
+from tests.flow.desk import pay
+
+SIGNER = Signer(bytes(32))
+KEY = "pay:a:v1"
+ERROR = Called("error", problem=Problem(code="TRANSIENT", message="later"))
+DONE = Called("ok", value="done")
+
+
+class Ledger(Asking):
+    """Claims after so long, and settles."""
+
+    def __init__(self, clock: FakeClock, *, takes_s: float = 0.0, is_proof: bool = True) -> None:  # pyright: ignore[reportMissingSuperCall] - it has no bus
+        self.clock = clock
+        self.takes_s = takes_s
+        self.is_proof = is_proof
+        self.claim: Claimed | Refused = Claimed(at=clock.now())
+        self.settled: list[Settle] = []
+        self.claims: list[Claim] = []
+
+    async def again(self, request: Any, *, deadline_s: float | None = None) -> Any:
+        del deadline_s
+        if isinstance(request, Claim):
+            self.claims.append(request)
+            self.clock.advance(self.takes_s)
+            return self.claim
+        assert isinstance(request, Settle)
+        self.settled.append(request)
+        return Settled(is_proof=self.is_proof, now=self.clock.now())
+
+
+class Recording(Caller):
+    """Says how the tool ended, and remembers how long it was given."""
+
+    def __init__(self, clock: FakeClock, called: Called) -> None:
+        super().__init__(clock=clock, ids=FixedIds(), chance=lambda: 0.0, workers=Workers())
+        self.called = called
+        self.timeouts: list[float | None] = []
+
+    async def call(
+        self, tool: Any, ctx: Any, values: Any, *, timeout_s: float | None = None
+    ) -> Any:
+        del tool, ctx, values
+        self.timeouts.append(timeout_s)
+        return self.called
+
+
+class Quiet:
+    """Nobody waits for a heartbeat."""
+
+    seconds_left = 30.0
+
+    def beat(self, progress: str) -> None:
+        del progress
+
+
+def executor(ledger: Ledger, called: Called = DONE) -> tuple[Executor, Recording]:
+    caller = Recording(ledger.clock, called)
+    return Executor(
+        None,  # pyright: ignore[reportArgumentType] - what it is asked comes from the test
+        registry=Registry([pay]),
+        serves=("pay",),
+        open_deps=nullcontext,
+        verifier=Verifier(SIGNER.public_key),
+        asking=ledger,
+        clock=ledger.clock,
+        ids=FixedIds(),
+        caller=caller,
+        times=Runtime(),
+    ), caller
+
+
+def order(clock: FakeClock) -> Execute:
+    arguments = {"key": "a", "amount": 1}
+    hashed = action_hash("pay", arguments, KEY)
+    action = Action(ordinal=0, tool="pay", arguments=arguments, key=KEY, action_hash=hashed)
+    granted = GrantedAction(ordinal=0, tool="pay", action_hash=hashed, key=KEY)
+    grant = Grant(
+        id="g1", tenant="t", run_id="r", step=1, actions=(granted,), expires_at=clock.now() + 60
+    )
+    return Execute(
+        tenant="t",
+        run_id="r",
+        principal="p",
+        agent="a",
+        step=1,
+        action=action,
+        grant=SIGNER.sign(grant),
+        now=clock.now(),
+        evidence_id="ev-1",
+    )
+
+
+async def outcome(on: Executor, clock: FakeClock) -> Outcome:
+    answer = await on.handle(order(clock), Quiet())
+    assert isinstance(answer, Outcome)
+    return answer
+
+
+async def test_what_happened_is_settled_before_anybody_is_told() -> None:
+    clock = FakeClock()
+    ledger = Ledger(clock)
+    on, _ = executor(ledger)
+    assert (await outcome(on, clock)).kind == "ok"
+    assert [(s.outcome, s.grant_id, s.claim_id) for s in ledger.settled] == [
+        ("ok", "g1", ledger.claims[0].claim_id)
+    ]
+
+
+async def test_a_claim_that_comes_too_late_is_given_back_and_starts_nothing() -> None:
+    clock = FakeClock()
+    ledger = Ledger(clock, takes_s=CLAIM_MARGIN_S + 0.1)
+    on, caller = executor(ledger)
+    answer = await outcome(on, clock)
+    assert (answer.kind, answer.problem and answer.problem.code) == ("unknown", "CLAIM_LATE")
+    assert caller.timeouts == []
+    assert [(s.outcome, s.claim_id) for s in ledger.settled] == [
+        ("not_started", ledger.claims[0].claim_id)
+    ]
+
+
+async def test_the_deadline_runs_from_the_sending_of_the_claim() -> None:
+    """W is counted from the claim: what the claim took may not be added to it."""
+    clock = FakeClock()
+    on, caller = executor(Ledger(clock, takes_s=0.15))
+    await outcome(on, clock)
+    assert caller.timeouts == [pytest.approx(pay.options.timeout_s - 0.15)]
+
+
+async def test_a_refused_claim_starts_nothing_and_proves_nothing() -> None:
+    """A duplicate is refused while the first one runs."""
+    clock = FakeClock()
+    ledger = Ledger(clock)
+    ledger.claim = Refused(why="CLAIMED_BEFORE")
+    on, caller = executor(ledger)
+    assert (await outcome(on, clock)).kind == "unknown"
+    assert (caller.timeouts, ledger.settled) == ([], [])
+
+
+@pytest.mark.parametrize(("is_proof", "kind"), [(True, "error"), (False, "unknown")])
+async def test_an_error_is_told_as_such_only_if_it_proves_that_nothing_happened(
+    is_proof: bool, kind: str
+) -> None:
+    clock = FakeClock()
+    on, _ = executor(Ledger(clock, is_proof=is_proof), ERROR)
+    assert (await outcome(on, clock)).kind == kind
+
+
+async def test_what_is_unknown_is_not_settled() -> None:
+    clock = FakeClock()
+    ledger = Ledger(clock)
+    on, _ = executor(ledger, Called("unknown"))
+    assert (await outcome(on, clock)).kind == "unknown"
+    assert ledger.settled == []
