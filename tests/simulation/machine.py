@@ -8,8 +8,10 @@ nothing in a ``finally`` runs, and nothing of the process notices.
 import asyncio
 import contextvars
 import heapq
+import sys
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import sniffio
@@ -81,6 +83,19 @@ class Machine(asyncio.BaseEventLoop):
         """SIGCONT."""
         held, process.held = process.held, None
         self._ready.extend(held or ())
+
+    def close(self) -> None:
+        """Let go of what the dead and the living left undone; nothing of it does anything more."""
+        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        try:
+            for task in self._tasks:
+                if not task.done():
+                    with suppress(BaseException):
+                        task.get_coro().close()  # pyright: ignore[reportOptionalMemberAccess]
+            self._tasks.clear()
+            super().close()
+        finally:
+            sys.unraisablehook = hook
 
     # ------------------------------------------------------------------ the loop itself
     def _run_once(self) -> None:

@@ -1,7 +1,6 @@
 """One schedule from its beginning to its end, and what is to be said of it."""
 
 import gc
-import sys
 from dataclasses import dataclass, field
 
 import anyio
@@ -62,7 +61,6 @@ class Play:
     def run(self) -> Played:
         """Until every run has ended, or until it is clear that one never will."""
         world = self._world
-        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
         gc.disable()  # what a dead process left is looked at by nobody while others live
         try:
             for name, _ in LAYOUTS[self._options.layout]:
@@ -71,10 +69,9 @@ class Play:
             arrange(world)
             world.machine.run_until_complete(self._watch())
             self._conclude()
-            world.machine.close()
         finally:
+            world.machine.close()
             gc.enable()
-            sys.unraisablehook = hook
         judge = world.judge
         return Played(
             seed=self._options.seed,

@@ -1,14 +1,19 @@
 """The machine under the simulator: time, death and frost are what they say."""
 
+from collections.abc import Iterator
+
 import anyio
+import anyio.lowlevel
 import pytest
 
 from tests.simulation.machine import Machine, Process
 
 
 @pytest.fixture
-def machine() -> Machine:
-    return Machine()
+def machine() -> Iterator[Machine]:
+    machine = Machine()
+    yield machine
+    machine.close()
 
 
 def test_time_passes_only_where_everybody_waits(machine: Machine) -> None:
