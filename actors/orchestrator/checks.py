@@ -8,6 +8,7 @@ from messages.authority import ApprovalUse, Authorise
 from messages.errors import TreadleError
 from messages.parts import Call, Problem
 from messages.status import Reason, Status
+from runtime.faults import fault
 from runtime.loop import directives as d
 from runtime.loop import progress
 
@@ -49,6 +50,7 @@ async def validate(hand: Hand, directive: d.Validate) -> bool:
             output=proposal.output if proposal else None,
         )
     )
+    fault("orchestrator.after_validate")
     if answer.output_problem is not None:
         hand.pen.add(e.ProposalRejected(step=step, problem=answer.output_problem))
     for rejection in answer.rejections:
@@ -82,6 +84,7 @@ async def authorise(
             replays=replays,
         )
     )
+    fault("orchestrator.after_authorise")
     hand.pen.add(
         e.Authorised(step=step, verdicts=answer.verdicts, policy=answer.policy, grant=answer.grant)
     )
@@ -135,6 +138,7 @@ async def assess(hand: Hand) -> bool:
             flagged=state.seen.flagged,  # pyright: ignore[reportArgumentType] - kinds only
         )
     )
+    fault("orchestrator.after_assess")
     for flag in answer.flags:
         hand.pen.add(
             e.ProgressFlagged(
@@ -172,6 +176,7 @@ async def judge(hand: Hand, directive: d.Judge) -> bool:
             output=output,
         )
     )
+    fault("orchestrator.after_judge")
     unmet = verdict.problem.message if verdict.problem else verdict.unmet
     if unmet is None:
         return await hand.finish(
