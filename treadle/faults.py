@@ -8,7 +8,8 @@
 Each fault is ``POINT=ACTION[@N]:FILE``: the N-th time this process reaches the point (the first,
 if nothing is said) it creates FILE, writes and syncs what happened, and then acts. FILE is created
 exclusively, so a fault fires once, whatever is restarted and however many processes share it, and
-whoever armed it can tell whether and when it fired.
+whoever armed it can tell whether and when it fired. While FILE's directory does not exist, the
+fault is not armed and nothing is counted: a test makes the directory once it is ready.
 """
 
 import json
@@ -38,8 +39,9 @@ class Fault:
     Attributes:
         point: Where.
         action: ``kill``, ``stop`` or ``term``: the signal this process sends itself.
-        count: The how-many-th time the point is reached.
-        marker: Created when it fires; where it exists, it has fired.
+        count: The how-many-th time this process reaches the point while it is armed.
+        marker: Created when it fires; where it exists, it has fired, and where its directory does
+            not, it is not armed.
     """
 
     point: Point
@@ -58,7 +60,8 @@ class _Armed:
 
     def reach(self, point: Point) -> None:
         """Fire, if it is this point's turn and nobody was first."""
-        if point != self._fault.point:
+        marker = self._fault.marker
+        if point != self._fault.point or marker.exists() or not marker.parent.is_dir():
             return
         self._reached += 1
         if self._reached == self._fault.count and self._is_first():

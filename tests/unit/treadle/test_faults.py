@@ -76,3 +76,22 @@ def test_a_fault_fires_the_nth_time_and_once_for_all_processes(
     for _ in range(3):
         fault("executor.after_claim")
     assert len(raised) == 1
+
+
+def test_a_fault_is_armed_once_its_folder_is_there(
+    raised: list[tuple[int, bool]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker = tmp_path / "trial-1" / "fired"
+
+    def note(signum: int) -> None:
+        raised.append((signum, marker.exists()))
+
+    monkeypatch.setattr(signal, "raise_signal", note)
+    arm_from({VARIABLE: f"monitor.before_answer=term@2:{marker}"}, FakeClock())
+    for _ in range(2):
+        fault("monitor.before_answer")
+    marker.parent.mkdir()
+    fault("monitor.before_answer")
+    assert raised == []
+    fault("monitor.before_answer")
+    assert raised == [(signal.SIGTERM, True)]
