@@ -32,7 +32,8 @@ from runtime.tools.registry import Registry
 from runtime.tools.tool import Tool
 
 CLAIM_MARGIN_S = 2.0
-"""A Claimed that arrives later than this after Claim was sent is not used (DESIGN.md section 6)."""
+"""A Claimed that arrives later than this after Claim was sent is not used (DESIGN.md section 6);
+nor is one that arrives when the tool's deadline is over, which counts from the same moment."""
 
 
 class Executor(Actor):
@@ -180,11 +181,11 @@ class Executor(Actor):
         if not isinstance(claimed, Claimed):
             log(Line.GRANT_REFUSED, Level.WARNING, run_id=request.run_id, why=claimed.why)
             return _unknown("CLAIM_REFUSED", claimed.message or claimed.why)
+        fault("executor.after_claim")
         waited = self._clock.monotonic() - sent
-        if waited > CLAIM_MARGIN_S:
+        if waited > min(CLAIM_MARGIN_S, tool.options.timeout_s):
             _ = await self._settle(request, claim_id, "not_started", None, None)
             return _unknown("CLAIM_LATE", "the claim came too late to be used")
-        fault("executor.after_claim")
         work.beat("running")
         called = await self._caller.call(
             tool, self._ctx(request), values, timeout_s=tool.options.timeout_s - waited
