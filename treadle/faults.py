@@ -28,7 +28,13 @@ from runtime.faults import POINTS, Point
 from runtime.log import Level, Line, log
 
 VARIABLE: Final = "TREADLE_FAULTS"
-ACTIONS: Final = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "term": signal.SIGTERM}
+ACTIONS: Final[Mapping[str, signal.Signals | None]] = {
+    "kill": signal.SIGKILL,
+    "stop": signal.SIGSTOP,
+    "term": signal.SIGTERM,
+    "note": None,
+}
+"""The signal that the process sends itself; ``note`` leaves the marker and goes on."""
 _FORM: Final = "must be POINT=ACTION[@N]:FILE"
 
 
@@ -38,7 +44,7 @@ class Fault:
 
     Attributes:
         point: Where.
-        action: ``kill``, ``stop`` or ``term``: the signal this process sends itself.
+        action: One of ``ACTIONS``.
         count: The how-many-th time this process reaches the point while it is armed.
         marker: Created when it fires; where it exists, it has fired, and where its directory does
             not, it is not armed.
@@ -65,7 +71,9 @@ class _Armed:
             return
         self._reached += 1
         if self._reached == self._fault.count and self._is_first():
-            signal.raise_signal(ACTIONS[self._fault.action])
+            signum = ACTIONS[self._fault.action]
+            if signum is not None:
+                signal.raise_signal(signum)
 
     def _is_first(self) -> bool:
         """Leave the marker. Blocks on the disk, as a process that is about to die may."""

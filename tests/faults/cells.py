@@ -15,7 +15,8 @@ from typing import Final, Literal
 from runtime.faults import Point
 from tests.faults.app import Effect
 
-Action = Literal["kill", "stop", "term"]
+Action = Literal["kill", "stop", "term", "note"]
+"""What ``treadle.faults`` does; after a ``note`` the suite kills the process, a little later."""
 End = Literal["done", "unknown"]
 """done: SUCCEEDED, one effect. unknown: FAILED unknown_effect, at most one, its key flagged (or
 settled after the end by a process that had been stopped)."""
@@ -33,7 +34,7 @@ class Cell:
         place: The role that has a process of its own, which is the one that breaks; "": one
             process serves all roles.
         has_peer: A second process of that role is there all the time.
-        is_late: The downstream answers after the tool's deadline and before W is over.
+        is_late: The downstream commits just before W is over, long after its caller was killed.
         is_slow: The tool call takes a while, within its deadline.
         loses_server: While the daemon is stopped, its NATS server is killed.
     """
@@ -140,8 +141,16 @@ def _windows() -> Iterator[Cell]:
     for effect in EFFECTS:
         name, point = f"C.{effect}.settled", "executor.after_settle"
         yield Cell(name=name, point=point, effect=effect, place="executor")
-        name, point = f"late.{effect}", "orchestrator.before_reconcile"
-        yield Cell(name=name, point=point, effect=effect, ends=_either(effect), is_late=True)
+        yield Cell(
+            name=f"late.{effect}",
+            point="executor.after_claim",
+            action="note",
+            effect=effect,
+            ends=_lost(effect),
+            place="executor",
+            has_peer=True,
+            is_late=True,
+        )
 
 
 def _pauses() -> Iterator[Cell]:

@@ -16,7 +16,7 @@ from messages.errors import TreadleError
 from runtime.bus.streams import ACK_WAIT_S
 from tests.faults import people
 from tests.faults.cells import Cell
-from tests.faults.world import GRACE_S, LEASE_S, PAUSE_S, World, opened
+from tests.faults.world import GRACE_S, LEASE_S, PAUSE_S, POLL_S, World, opened
 from treadle import Client
 
 WEDGE_S: Final = max(LEASE_S, PAUSE_S, ACK_WAIT_S) + 35.0
@@ -25,7 +25,6 @@ rightly take (here: a task that a killed gateway had taken comes again), and tim
 to start two processes. The only time that decides a trial."""
 _LAST_S: Final = 2.0
 """A fault may come after the end of the run, as where its result is published."""
-_POLL_S: Final = 0.01
 _LOG_LINES: Final = 120
 
 
@@ -138,7 +137,7 @@ async def _until_fired(world: World, trial: Trial) -> dict[str, Any] | None:
 
         tasks.start_soon(follow)
         while (fired := await world.fired(trial.number)) is None:  # noqa: ASYNC110 -- a file
-            await anyio.sleep(_POLL_S)
+            await anyio.sleep(POLL_S)
         tasks.cancel_scope.cancel()
     return fired
 
@@ -149,6 +148,10 @@ async def _mend(world: World, cell: Cell, trial: Trial, fired: dict[str, Any]) -
     match cell.action:
         case "kill":
             await broken.process.wait()
+            await world.start(broken)
+        case "note":  # it goes on; in the middle of its call to the downstream it is killed
+            await world.asked(trial.run_id)
+            await broken.kill()
             await world.start(broken)
         case "stop":
             if cell.loses_server:

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from messages.subjects import ROLES
 from tests.faults.app import LATE_S, SETTLE_S, downstream_env
 from tests.faults.cells import Cell
 from tests.system.daemon import Daemon
+from treadle.examples.refunds.exchange import exchange
 
 ROOT: Final = Path(__file__).parents[2]
 LEASE_S: Final = 1.0
@@ -29,7 +31,9 @@ ENV: Final = {
     "TREADLE_RUNTIME__HEARTBEAT_S": "0.3",
     "TREADLE_RUNTIME__SILENCE_S": "0.9",
 }
-SLOW_S: Final = 0.4
+SLOW_S: Final = 1.2
+"""A tool call of this length outlasts every phase of a drain but the one that waits for it."""
+POLL_S: Final = 0.01
 
 
 class World:
@@ -101,16 +105,25 @@ class World:
         except (FileNotFoundError, json.JSONDecodeError):
             return None
 
+    async def asked(self, order_id: str) -> None:
+        """Wait until the downstream has been asked for the refund of this order."""
+        key = f"{self._cell.effect}:{order_id}:v1"
+        while key not in (await self._downstream("GET", "/stats", {}))["keys"]:  # noqa: ASYNC110
+            await anyio.sleep(POLL_S)
+
     async def _control(self, **settings: object) -> None:
-        """Set the downstream's faults, over its own HTTP."""
+        """Set the downstream's faults."""
+        await self._downstream("POST", "/control", settings)
+
+    async def _downstream(self, method: str, path: str, body: dict[str, object]) -> dict[str, Any]:
+        """Ask the payments service, over its own HTTP."""
         place = json.loads(await anyio.Path(self.data_dir / "payments.json").read_bytes())
-        host, _, port = str(place["url"]).removeprefix("http://").partition(":")
-        body = json.dumps(settings)
-        head = f"POST /control HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
-        async with await anyio.connect_tcp(host, int(port)) as stream:
-            await stream.send((head + body).encode())
-            answer = await stream.receive()
-        assert b" 200 " in answer, answer
+        content, headers = json.dumps(body).encode(), dict[str, str]()
+        reply = await exchange(
+            place["url"], method, path, body=content, headers=headers, deadline_s=5.0
+        )
+        assert reply.status == HTTPStatus.OK, reply
+        return json.loads(reply.body)
 
     async def kill_server(self) -> None:
         """SIGKILL to the NATS server that the base process started."""

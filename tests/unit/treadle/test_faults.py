@@ -27,7 +27,7 @@ def test_what_the_variable_says() -> None:
     ("text", "says"),
     [
         ("executor.after_efect=kill:/tmp/a", "no fault point 'executor.after_efect'"),
-        ("executor.after_effect=die:/tmp/a", "no action 'die'; there are: kill, stop, term"),
+        ("executor.after_effect=die:/tmp/a", "no action 'die'; there are: kill, stop, term, note"),
         ("executor.after_effect", "no action ''"),
         ("executor.after_effect=kill", "POINT=ACTION"),
         ("executor.after_effect=kill@:/tmp/a", "POINT=ACTION"),
