@@ -1,9 +1,9 @@
 """The fault suite: ``python -m tests.faults --trials 20 [--cell 'B.*'] -o json``.
 
-Real processes are killed, paused and told to stop at the fault points of ``runtime.faults``. The
-downstream's own file counts effects, ``show`` says how a run ended. The report goes to stdout,
-progress to stderr. Exit 1: an effect happened twice, a run ended wrongly or not at all, or a cell's
-fault never fired.
+Linux only: it finds processes in /proc. Real processes are killed, paused and told to stop at the
+fault points of ``runtime.faults``. The downstream's own file counts effects, ``show`` says how a
+run ended. The report goes to stdout, progress to stderr. Exit 1: an effect happened twice, a run
+ended wrongly or not at all, or a cell's fault never fired.
 """
 
 import argparse
