@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help venv demo test check format docs bench lock wheel clean
+.PHONY: help venv demo test check format docs bench faults lock wheel clean
 
 help:
 	@echo "make demo    run the refund example end to end"
@@ -16,10 +16,11 @@ help:
 	@echo "make format  apply the formatter and the safe lint fixes"
 	@echo "make docs    write the reference pages that come from the code"
 	@echo "make bench   measure, and write docs/reference/performance.md (minutes)"
+	@echo "make faults  kill, pause and stop real processes at every step (Linux; minutes)"
 	@echo "make wheel   build dist/*.whl"
 	@echo "make lock    pin the newest versions that pyproject.toml allows"
 	@echo "make clean   remove everything that make made"
-	@echo "ARGS=...     handed to demo and test, as in make test ARGS='-k supervisor'"
+	@echo "ARGS=...     handed to demo, test and faults, as in make test ARGS='-k supervisor'"
 	@echo "PYTHON=...   which Python 3.11+ to use (now: $(PYTHON))"
 
 venv: $(STAMP)
@@ -54,6 +55,9 @@ docs: venv
 
 bench: venv
 	$(BIN)/python -m bench.report
+
+faults: venv
+	$(BIN)/python -m tests.faults $(ARGS)
 
 # Annotated with who needs what; no index URL goes into the file, so it installs from any mirror.
 lock: venv

@@ -20,6 +20,7 @@ from runtime.agent import Agent
 from runtime.asking import Asking
 from runtime.bus.port import Bus, Work
 from runtime.clock import Ids
+from runtime.faults import fault
 from runtime.policy.approvals import Groups, use_problem
 from runtime.policy.case import Case
 from runtime.policy.grants import Signer
@@ -118,6 +119,7 @@ class Authoriser(Actor):
         return self._authorisation(case, verdicts)
 
     def _authorisation(self, case: Case, verdicts: tuple[Verdict, ...]) -> Authorisation:
+        fault("authoriser.before_answer")
         return Authorisation(
             verdicts=verdicts, policy=self._policy.version, grant=self._grant(case, verdicts)
         )

@@ -15,6 +15,7 @@ from messages.errors import NotFound, StorageError, TreadleError
 from messages.ledger import AnyLedgerRequest
 from runtime.actor import Actor
 from runtime.bus.port import Bus, Work
+from runtime.faults import fault
 from runtime.ledger.port import GroupAnswer, Ledger
 from runtime.log import Level, Line, describe, log
 
@@ -100,7 +101,9 @@ class Checkpointer(Actor):
         error: TreadleError = StorageError("the ledger failed unexpectedly")
         answers: list[GroupAnswer] = []
         try:
+            fault("checkpointer.before_commit")
             answers = await self._ledger.apply([waiting.request for waiting in group])
+            fault("checkpointer.after_commit")
         except TreadleError as failure:
             log(Line.LEDGER_FAILED, Level.ERROR, **describe(failure))
             error = failure

@@ -21,6 +21,7 @@ from runtime.artifacts import keep_if_large
 from runtime.asking import Asking
 from runtime.bus.port import Bus, Work
 from runtime.clock import Clock, Ids
+from runtime.faults import fault
 from runtime.log import Level, Line, log
 from runtime.policy.grants import Verifier
 from runtime.settings import Runtime
@@ -31,7 +32,8 @@ from runtime.tools.registry import Registry
 from runtime.tools.tool import Tool
 
 CLAIM_MARGIN_S = 2.0
-"""A Claimed that arrives later than this after Claim was sent is not used (DESIGN.md section 6)."""
+"""A Claimed that arrives later than this after Claim was sent is not used (DESIGN.md section 6);
+nor is one that arrives when the tool's deadline is over, which counts from the same moment."""
 
 
 class Executor(Actor):
@@ -142,6 +144,7 @@ class Executor(Actor):
     # ------------------------------------------------------------------ reads and writes
     async def _read(self, request: Execute) -> Outcome:
         tool, values = self._values(request)
+        fault("executor.before_read")
         called = await self._caller.call(tool, self._ctx(request), values)
         return await self._outcome(request, called)
 
@@ -163,6 +166,7 @@ class Executor(Actor):
         action = request.action
         tool, values = self._values(request)
         claim_id, sent = self._ids.new_id("clm"), self._clock.monotonic()
+        fault("executor.before_claim")
         claimed = await self._asking.again(
             Claim(
                 tenant=request.tenant,
@@ -177,14 +181,16 @@ class Executor(Actor):
         if not isinstance(claimed, Claimed):
             log(Line.GRANT_REFUSED, Level.WARNING, run_id=request.run_id, why=claimed.why)
             return _unknown("CLAIM_REFUSED", claimed.message or claimed.why)
+        fault("executor.after_claim")
         waited = self._clock.monotonic() - sent
-        if waited > CLAIM_MARGIN_S:
+        if waited > min(CLAIM_MARGIN_S, tool.options.timeout_s):
             _ = await self._settle(request, claim_id, "not_started", None, None)
             return _unknown("CLAIM_LATE", "the claim came too late to be used")
         work.beat("running")
         called = await self._caller.call(
             tool, self._ctx(request), values, timeout_s=tool.options.timeout_s - waited
         )
+        fault("executor.after_effect")
         outcome = await self._outcome(request, called, claimed_at=claimed.at)
         return await self._settled(request, claim_id, outcome)
 
@@ -199,6 +205,7 @@ class Executor(Actor):
         except TreadleError as error:
             log(Line.EFFECT_UNKNOWN, Level.WARNING, run_id=request.run_id, code=error.code)
             return outcome if outcome.kind == "ok" else _unknown(error.code, error.message)
+        fault("executor.after_settle")
         if outcome.kind == "error" and not is_proof:
             return _unknown("NO_PROOF", "an earlier request of this key may still arrive")
         return outcome
@@ -228,10 +235,12 @@ class Executor(Actor):
     # ------------------------------------------------------------------ hooks
     async def _recheck(self, request: Recheck) -> RecheckVerdict:
         tool, values = self._values(request)
+        fault("executor.before_recheck")
         return await self._caller.precondition(tool, self._ctx(request), values)
 
     async def _look_up(self, request: Reconcile) -> Finding:
         tool, values = self._values(request)
+        fault("executor.before_lookup")
         found = await self._caller.lookup(tool, self._ctx(request), values)
         if found.kind != "ok":
             return Finding(kind="undecidable", problem=found.problem)

@@ -13,6 +13,7 @@ from runtime.agent import Agent
 from runtime.artifacts import fetch_artifact
 from runtime.asking import Asking
 from runtime.bus.port import Bus, Work
+from runtime.faults import fault
 from runtime.journal import StateCache
 from runtime.loop.evolve import evolve
 from runtime.loop.progress import assess
@@ -47,13 +48,17 @@ class Monitor(Actor):
 
     def at_once(self, request: Request[object]) -> Message | None:
         """Progress is assessed from the request alone."""
-        return Assessment(flags=assess(request)) if isinstance(request, Assess) else None
+        if not isinstance(request, Assess):
+            return None
+        fault("monitor.before_answer")
+        return Assessment(flags=assess(request))
 
     async def handle(self, request: Request[object], work: Work) -> Message:
         """Judge."""
         del work
         if not isinstance(request, Judge):
             raise NotFound("verb", f"monitor.{request.verb}")
+        fault("monitor.before_answer")
         return await self._judge(request)
 
     async def _judge(self, request: Judge) -> JudgeVerdict:

@@ -10,6 +10,7 @@ import anyio.to_thread
 from messages import subjects
 from runtime.bus.port import Bus, Delivery
 from runtime.bus.presence import Presence
+from runtime.faults import fault
 from runtime.log import Level, Line, describe, log
 from runtime.settings import Notify
 from runtime.supervisor import ChildSpec, Phase
@@ -49,6 +50,7 @@ class Notifier:
                 await self._notify(delivery)
 
     async def _notify(self, delivery: Delivery) -> None:
+        fault("notifier.before_notify")
         self._presence.served += 1
         if self._settings.log:
             log(Line.NOTIFIED, subject=delivery.subject)

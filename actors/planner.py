@@ -17,6 +17,7 @@ from runtime.actor import Actor
 from runtime.asking import Asking
 from runtime.bus.port import Bus, Work
 from runtime.clock import Clock
+from runtime.faults import fault
 from runtime.journal import JournalCache
 from runtime.loop.budget import MIN_OUTPUT_TOKENS, STEP_OVERHEAD_BYTES, cost_bound
 from runtime.model.port import Model, ModelAnswer
@@ -81,10 +82,12 @@ class Planner(Actor):
         late = ModelError("timeout", "the model did not answer in time")
         answer: ModelAnswer | ModelError = late
         with anyio.move_on_after(max(work.seconds_left - 1.0, 0.1)):
+            fault("planner.before_model")
             try:
                 answer = await self._models[agent.name].attempt(sent)
             except (ModelError, TimeoutError) as error:
                 answer = error if isinstance(error, ModelError) else late
+        fault("planner.after_model")
         if isinstance(answer, ModelError):
             return _failed(answer, request, started_at, self._clock.monotonic() - started)
         decided = _decided(answer, agent, request)

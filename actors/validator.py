@@ -10,6 +10,7 @@ from messages.parts import Action, Call, JsonValue, Problem
 from runtime.actor import Actor
 from runtime.agent import Agent
 from runtime.bus.port import Bus, Work
+from runtime.faults import fault
 from runtime.tools.validate import action_of
 
 
@@ -39,6 +40,7 @@ class Validator(Actor):
         """Validate one turn."""
         if not isinstance(request, Validate):
             raise NotFound("verb", f"validator.{request.verb}")
+        fault("validator.before_answer")
         agent = self._agents.get(request.agent)
         if agent is None:
             raise NotFound("agent", request.agent)

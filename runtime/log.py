@@ -43,6 +43,7 @@ class Line(StrEnum):
     DRAINING = "draining"
     STOPPED = "stopped"
     CONFIG_WARNING = "config_warning"
+    FAULT_ARMED = "fault_armed"
     # supervision
     ACTOR_STARTED = "actor_started"
     ACTOR_CRASHED = "actor_crashed"

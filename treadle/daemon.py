@@ -33,6 +33,7 @@ from runtime.settings import Settings
 from runtime.supervisor import ChildSpec, Supervisor, leave_at_once
 from treadle.assembly import Parts, Roles, assemble
 from treadle.broker import Broker, Joined, Own, open_broker
+from treadle.faults import arm_from
 from treadle.health import health_of
 from treadle.join import CONNECTION_FILE, write_connection, write_join
 from treadle.models import models_of
@@ -57,6 +58,7 @@ async def run_daemon(options: DaemonOptions) -> int:
         TreadleError: it cannot start, or an actor kept crashing; the code says why.
     """
     set_up(MachineClock())
+    arm_from(os.environ, MachineClock())
     log(Line.STARTING, app=options.app, data_dir=str(options.data_dir), roles=options.shown_roles)
     loaded = await anyio.to_thread.run_sync(load, options)
     data_dir = options.data_dir

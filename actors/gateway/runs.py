@@ -15,6 +15,7 @@ from messages.subjects import TaskAddress
 from messages.task import Accepted, Task
 from runtime.bus.port import Bus
 from runtime.clock import Clock, Ids
+from runtime.faults import fault
 from runtime.intake import Admitted, Trace, admit
 from runtime.log import Level, Line, log
 from runtime.loop.start import first_entry
@@ -94,6 +95,7 @@ class Runs:
             reply_to=task.reply_to,
             continues=birth.continues,
         )
+        fault("gateway.before_create")
         answer = await self._bus.ask(
             Create(
                 tenant=sender.tenant,
@@ -104,6 +106,7 @@ class Runs:
             ),
             deadline_s=CREATE_S,
         )
+        fault("gateway.after_create")
         if isinstance(answer, Refused):
             raise BadTask(answer.message or answer.why)
         is_existing = isinstance(answer, Existing)

@@ -23,6 +23,7 @@ from messages.subjects import TaskAddress
 from messages.task import Accepted, Refusal, Task
 from runtime.bus.failures import INTERNAL
 from runtime.bus.port import MAX_TRIES, Bus, TaskDelivery
+from runtime.faults import fault
 from runtime.intake import (
     Admitted,
     admit,
@@ -76,6 +77,7 @@ class Intake:
             return
         accepted = await self._create_patiently(delivery, checked)
         await self._tell(delivery, accepted)
+        fault("gateway.before_ack")
         await delivery.ack()
 
     async def _failed(self, delivery: TaskDelivery, error: Exception) -> None:

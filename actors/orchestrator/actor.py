@@ -19,6 +19,7 @@ from runtime.asking import Asking, GiveUp
 from runtime.bus.port import Bus, Delivery
 from runtime.bus.presence import Presence
 from runtime.clock import Clock, Ids
+from runtime.faults import fault
 from runtime.log import Level, Line, describe, log, scope
 from runtime.loop import directives as d
 from runtime.loop.evolve import fold
@@ -204,6 +205,7 @@ class Orchestrator:
         if not isinstance(taken, Taken):
             return
         log(Line.RUN_TAKEN, version=taken.version)
+        fault("orchestrator.after_take")
         entries = await self._all_entries(key, taken)
         state = fold(entries)
         agent = self._agents.get(state.agent)

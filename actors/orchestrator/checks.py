@@ -9,6 +9,7 @@ from messages.authority import ApprovalUse, Authorise
 from messages.errors import TreadleError
 from messages.ledger import EffectRow, ListEffects
 from messages.parts import Action, Call, Problem
+from runtime.faults import fault
 from runtime.loop import directives as d
 from runtime.loop import progress
 
@@ -50,6 +51,7 @@ async def validate(hand: Hand, directive: d.Validate) -> bool:
             output=proposal.output if proposal else None,
         )
     )
+    fault("orchestrator.after_validate")
     if answer.output_problem is not None:
         hand.pen.add(e.ProposalRejected(step=step, problem=answer.output_problem))
     for rejection in answer.rejections:
@@ -83,6 +85,7 @@ async def authorise(
             replays=replays,
         )
     )
+    fault("orchestrator.after_authorise")
     hand.pen.add(
         e.Authorised(step=step, verdicts=answer.verdicts, policy=answer.policy, grant=answer.grant)
     )
@@ -154,6 +157,7 @@ async def assess(hand: Hand) -> bool:
             flagged=state.seen.flagged,  # pyright: ignore[reportArgumentType] - kinds only
         )
     )
+    fault("orchestrator.after_assess")
     for flag in answer.flags:
         hand.pen.add(
             e.ProgressFlagged(
@@ -188,6 +192,7 @@ async def judge(hand: Hand, directive: d.Judge) -> bool:
             output=output,
         )
     )
+    fault("orchestrator.after_judge")
     unmet = verdict.problem.message if verdict.problem else verdict.unmet
     if unmet is None:
         hand.pen.add(e.Judged(step=hand.turn_step, is_met=True))

@@ -20,6 +20,7 @@ from messages.errors import Busy, NoResponders, RemoteFailure, Silent, TreadleEr
 from messages.parts import Evidence, Problem
 from messages.state import CallState
 from runtime.artifacts import INLINE_BYTES, keep_if_large
+from runtime.faults import fault
 from runtime.loop import directives as d
 from runtime.loop.next import MAX_INTENTS
 
@@ -59,6 +60,7 @@ async def execute(hand: Hand, directive: d.Execute) -> bool:
         # a read is cut at a cancel; a write that may have started has its time to settle
         with hand.interrupt.cutting(grace_s=hand.times.grace_s if call.phase == "intended" else 0):
             outcomes[ordinal] = await ask_executor(hand, call)
+        fault("orchestrator.after_execute")
 
     await side_by_side(one, ordinals)
     for ordinal in sorted(outcomes):
@@ -120,7 +122,9 @@ async def _intend(hand: Hand, ordinals: tuple[int, ...]) -> bool:
         is_any = True
     if not is_any:
         return True
+    fault("orchestrator.before_intended")
     await hand.commit()
+    fault("orchestrator.after_intended")
     if not any(signal.kind == "cancel" for signal in hand.pen.signals):
         return True
     for ordinal in ordinals:

@@ -34,6 +34,7 @@ from messages.parts import Amount
 from messages.state import LoopState
 from runtime.asking import Asking
 from runtime.clock import Clock, Ids
+from runtime.faults import fault
 from runtime.loop import evolve as loop
 from runtime.loop.directives import Moment
 from runtime.loop.summary import summarise
@@ -182,7 +183,9 @@ class Pen:
         append_id = self._ids.new_id("app")
         for _ in range(_APPEND_TRIES):
             append = self._append(append_id)
+            fault("orchestrator.before_append")
             answer = await self._asking.ledger(append)
+            fault("orchestrator.after_append")
             match answer:
                 case Committed():
                     self._committed(answer, append.active_s)

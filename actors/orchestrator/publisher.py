@@ -14,6 +14,7 @@ from messages.ledger import Entry, Load, Loaded, Published
 from messages.state import LoopState
 from runtime.asking import Asking, GiveUp
 from runtime.bus.port import Bus
+from runtime.faults import fault
 from runtime.log import Level, Line, describe, log, scope
 from runtime.loop.evolve import fold
 from runtime.views.run import result_of
@@ -45,11 +46,13 @@ class Publisher:
         """
         stream = await self._bus.stream_created(subjects.RESULTS_STREAM)
         data = _ENCODE(result_of(state))
+        fault("orchestrator.before_publish")
         await self._bus.publish_durable(
             subjects.result(state.tenant, state.run_id),
             data,
             message_id=f"{stream}.{state.tenant}.{state.run_id}",
         )
+        fault("orchestrator.after_publish")
         _ = await self._asking.again(
             Published(tenant=state.tenant, run_id=state.run_id, stream=stream)
         )

@@ -25,6 +25,7 @@ from messages.ledger import Elsewhere, Happened, Started, Void, Voided
 from messages.parts import Evidence, Problem
 from messages.state import CallState
 from messages.status import Reason, Status
+from runtime.faults import fault
 from runtime.loop import directives as d
 from runtime.loop.next import MAX_INTENTS
 
@@ -40,9 +41,11 @@ async def reconcile(hand: Hand, directive: d.Reconcile) -> bool:
     if action is None or action.key is None:
         raise AssertionError("only a write is reconciled")
     state = hand.pen.state
+    fault("orchestrator.before_reconcile")
     found = await hand.asking.ledger(
         Void(tenant=state.tenant, run_id=state.run_id, key=action.key, grant_id=call.grant_id)
     )
+    fault("orchestrator.after_reconcile")
     match found:
         case Voided():
             return _voided(hand, call, found, is_cancelling=directive.is_cancelling)
@@ -136,12 +139,15 @@ async def _replay(hand: Hand, call: CallState) -> bool:
     if grant is None:
         return await _undecidable(hand, call, "policy no longer allows the replay")
     intend(hand, replace(call, grant_id=grant.id))
+    fault("orchestrator.before_intended")
     await hand.commit()
+    fault("orchestrator.after_intended")
     if hand.call(call.ordinal).phase != "intended":
         return True  # it was settled in the meantime
     outcome: execution.Outcome | None = None
     with hand.interrupt.cutting(grace_s=hand.times.grace_s):
         outcome = await ask_executor(hand, hand.call(call.ordinal))
+    fault("orchestrator.after_execute")
     if outcome is not None and outcome.kind != "unknown":
         observe(hand, call.ordinal, outcome)
     return True

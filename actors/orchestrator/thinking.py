@@ -7,6 +7,7 @@ from messages import events as e
 from messages.decision import Decide, Decision, ModelFailed, NeedsReservation
 from messages.errors import BusError, Busy, NoResponders, RemoteFailure, TooLarge
 from messages.status import Reason, Status
+from runtime.faults import fault
 from runtime.loop import budget
 from runtime.loop import directives as d
 from runtime.loop.next import last_words
@@ -66,6 +67,7 @@ async def _ask(hand: Hand) -> Decision | NeedsReservation | ModelFailed | None:
     )
     answer: Decision | NeedsReservation | ModelFailed | None = None
     pen.may_use_reservation = False
+    fault("orchestrator.before_decide")
     try:
         with hand.interrupt.cutting():
             answer = await hand.asking.bus.ask(request, deadline_s=_DECIDE_S)
@@ -80,6 +82,7 @@ async def _ask(hand: Hand) -> Decision | NeedsReservation | ModelFailed | None:
         pen.lose_step(error.message)
     except RemoteFailure as error:
         pen.lose_step(f"the planner failed: {error.message}")
+    fault("orchestrator.after_decide")
     if answer is None and hand.pen.state.reservation is not None:
         await pen.read_signals()
     return answer

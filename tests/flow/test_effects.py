@@ -1,5 +1,6 @@
 """Side effects: exactly one for a key, wherever the process dies and whatever the tool says."""
 
+import time
 from typing import Any
 
 import anyio
@@ -12,6 +13,7 @@ from messages import subjects
 from messages.ledger import Append
 from messages.state import LoopState
 from messages.status import Reason, Status
+from runtime.faults import armed
 from runtime.model.scripted import Turn, View
 from runtime.policy.grants import Signer, Verifier
 from runtime.settings import Runtime, Settings
@@ -394,3 +396,23 @@ async def test_calls_that_wait_for_a_free_place_longer_than_their_grant_get_anot
     assert kinds(state) == ["ok"] * 20
     asked = [event for event in await on.events() if isinstance(event, e.Authorised)]
     assert 2 <= len(asked) <= 5
+
+
+# ------------------------------------------------------------------ a process that is stopped
+@pytest.mark.blocking("a process that is stopped does nothing at all")
+async def test_a_write_is_not_started_once_its_deadline_passed_after_the_claim() -> None:
+    """Whoever looked it up after W found nothing: the effect must not come after that."""
+    on, desk = stage(call(post, key="a"), finish("done"))
+    stopped: list[str] = []
+
+    def stop(point: str) -> None:
+        if point == "executor.after_claim" and not stopped:
+            stopped.append(point)
+            assert desk.requests == []
+            time.sleep(0.25)  # longer than its deadline of 0.2 s
+
+    await on.create()
+    with armed(stop):
+        state = await on.play()
+    assert (await results(on))[0] == ("unknown", "CLAIM_LATE")
+    assert (state.status, desk.effects) == (Status.SUCCEEDED, {"post:a:v1": 1})
