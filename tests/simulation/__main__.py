@@ -19,11 +19,11 @@ def main() -> int:
     parser.add_argument("-o", dest="form", choices=("json", "text"), default="text")
     given = parser.parse_args()
     if given.seeds == 1:
-        print(USUAL.options(given.first), file=sys.stderr)
+        sys.stderr.write(f"{USUAL.options(given.first)}\n")
     plants = [] if given.no_plants else given.plant or list(PLANTS)
     campaign = run(given.seeds, given.first, plants)
     report = campaign.report()
-    print(json.dumps(report, indent=None if given.form == "json" else 2))
+    sys.stdout.write(json.dumps(report, indent=None if given.form == "json" else 2) + "\n")
     is_all_found = report["planted_found"] == report["planted_total"]
     return 0 if is_all_found and not report["violations"] and not campaign.mismatches else 1
 

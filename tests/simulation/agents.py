@@ -3,6 +3,7 @@
 The model proposes what of its plan has no good result yet, until nothing is left.
 """
 
+from collections.abc import Iterable
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any
@@ -11,7 +12,7 @@ import msgspec
 
 from runtime.model.scripted import Turn, View, finish, say, turn
 from runtime.model.scripted import call as proposes
-from tests.simulation.options import LATE_S, TIMEOUT_S, Job
+from tests.simulation.options import LATE_S, TIMEOUT_S, Job, Kind
 from tests.simulation.shop import MUTE, Shop
 from treadle import (
     Agent,
@@ -137,34 +138,30 @@ def has_all(draft: Draft[Outcome]) -> Unmet | None:
 def plan_of(job: Job) -> Plan:
     """The turns that a job takes."""
     name = job.name
-    match job.kind:
-        case "pay":
-            return [[("look", {"what": name})], [("pay", {"order": name, "amount": 10})]]
-        case "approved":
-            return [[("pay", {"order": name, "amount": 500})], [("look", {"what": name})]]
-        case "book":
-            return [[("book", {"seat": name})], [("look", {"what": name})]]
-        case "gift":
-            return [[("gift", {"to": name})]]
-        case "note":
-            return [[("note", {"text": "a"})], [("note", {"text": "b"})]]
-        case "parallel":
-            return [[("book", {"seat": name}), ("look", {"what": name}), ("gift", {"to": name})]]
-        case "shared":
-            return [[("book", {"seat": name[:2]})]]
-        case "poor" | "thrifty":
-            return [[("look", {"what": "a"})], [("book", {"seat": name})]]
-        case "mute":
-            return [[("pay", {"order": f"{MUTE}-{name}", "amount": 10})]]
-        case "ask" | "deadly":
-            return [[("look", {"what": name})]]
+    look_at, seat = ("look", {"what": name}), ("book", {"seat": name})
+    plans: dict[Kind, Plan] = {
+        "pay": [[look_at], [("pay", {"order": name, "amount": 10})]],
+        "approved": [[("pay", {"order": name, "amount": 500})], [look_at]],
+        "book": [[seat], [look_at]],
+        "gift": [[("gift", {"to": name})]],
+        "note": [[("note", {"text": "a"})], [("note", {"text": "b"})]],
+        "parallel": [[seat, look_at, ("gift", {"to": name})]],
+        "shared": [[("book", {"seat": name[:2]})]],
+        "poor": [[look_at], [seat]],
+        "thrifty": [[look_at], [seat]],
+        "ask": [[look_at]],
+        "deadly": [[look_at]],
+        "once": [[("pay", {"order": name, "amount": 10})]],
+        "mute": [[("pay", {"order": f"{MUTE}-{name}", "amount": 10})]],
+    }
+    return plans[job.kind]
 
 
 def plays(view: View) -> Turn:
     """What the model says: the first turn of the plan of which something is missing."""
     if view.is_final:
         return say("that is all")
-    plan: Plan = view.inputs["plan"]  # pyright: ignore[reportAssignmentType]
+    plan: Plan = view.inputs["plan"]
     done = _done(view)
     for calls in plan:
         missing = [(tool, given) for tool, given in calls if (tool, _key(given)) not in done]
@@ -180,13 +177,16 @@ def _key(given: dict[str, Any]) -> bytes:
     return msgspec.json.encode(given, order="sorted")
 
 
+def _blocks(content: Any) -> Iterable[dict[str, Any]]:
+    return () if isinstance(content, str) else content
+
+
 def _done(view: View) -> set[tuple[str, bytes]]:
     """The calls of this conversation that have a good result."""
     asked: dict[str, tuple[str, bytes]] = {}
     done: set[tuple[str, bytes]] = set()
-    for message in view._messages:  # noqa: SLF001 -- what a model sees
-        blocks: Any = message["content"]
-        for block in blocks if isinstance(blocks, list | tuple) else ():
+    for message in view._messages:
+        for block in _blocks(message["content"]):
             if block["type"] == "tool_use":
                 asked[block["id"]] = (block["name"], _key(block["input"]))
             elif block["type"] == "tool_result" and not block.get("is_error"):

@@ -19,7 +19,7 @@ PLANT_SEEDS = 1_200
 COST_SEEDS = 100
 COST_RATIO = 1.5
 MIX_SEEDS = 50
-"""Of every plant's mix the clean code is played so often, to show that the mix is not the finding."""
+"""Of every mix the clean code is played so often, to show that the mix is not the finding."""
 
 
 @dataclass
@@ -138,4 +138,5 @@ def _tell(bad: Played) -> None:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()

@@ -9,6 +9,7 @@ import asyncio
 import contextvars
 import heapq
 import sys
+import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -47,6 +48,12 @@ class Process:
 class Machine(asyncio.BaseEventLoop):
     """Runs ready callbacks in order; when there are none, time goes on to the next timer."""
 
+    # What the base class has and does not tell.
+    # pyright: reportUninitializedInstanceVariable=false
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+    _stopping: bool
+
     def __init__(self) -> None:
         super().__init__()
         sniffio.thread_local.name = "asyncio"  # else asked anew at every step
@@ -54,7 +61,7 @@ class Machine(asyncio.BaseEventLoop):
         self._tasks: list[asyncio.Task[Any]] = []
         self.steps = 0
         self.failures: list[str] = []
-        self.set_task_factory(self._make)  # pyright: ignore[reportArgumentType]
+        self.set_task_factory(self._make)
         self.set_exception_handler(self._failed)
 
     def time(self) -> float:
@@ -86,12 +93,14 @@ class Machine(asyncio.BaseEventLoop):
 
     def close(self) -> None:
         """Let go of what the dead and the living left undone; nothing of it does anything more."""
-        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        hook, sys.unraisablehook = sys.unraisablehook, _say_nothing
         try:
-            for task in self._tasks:
-                if not task.done():
-                    with suppress(BaseException):
-                        task.get_coro().close()  # pyright: ignore[reportOptionalMemberAccess]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # some were never begun
+                for task in self._tasks:
+                    if not task.done():
+                        with suppress(BaseException):
+                            task.get_coro().close()
             self._tasks.clear()
             super().close()
         finally:
@@ -101,18 +110,18 @@ class Machine(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         scheduled, ready = self._scheduled, self._ready
         if not ready and not self._stopping and scheduled:
-            self._at = max(self._at, scheduled[0]._when)  # noqa: SLF001
-        while scheduled and scheduled[0]._when <= self._at:  # noqa: SLF001
+            self._at = max(self._at, scheduled[0]._when)
+        while scheduled and scheduled[0]._when <= self._at:
             timer = heapq.heappop(scheduled)
-            timer._scheduled = False  # noqa: SLF001
+            timer._scheduled = False
             ready.append(timer)
         for _ in range(len(ready)):
             self._step(ready.popleft())
 
     def _step(self, handle: asyncio.Handle) -> None:
-        if handle._cancelled:  # noqa: SLF001
+        if handle._cancelled:
             return
-        process = handle._context.get(_HERE)  # noqa: SLF001
+        process = handle._context.get(_HERE)
         if process is not None:
             if not process.is_alive:
                 return
@@ -126,7 +135,7 @@ class Machine(asyncio.BaseEventLoop):
                     process.burnt()
                     return
         self.steps += 1
-        handle._run()  # noqa: SLF001
+        handle._run()
 
     def _make(self, loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> Any:
         task = asyncio.Task(work, loop=loop, **more)
@@ -145,6 +154,10 @@ class Machine(asyncio.BaseEventLoop):
 
 
 _NOBODY = contextvars.Context()
+
+
+def _say_nothing(_: object) -> None:
+    """What dead coroutines complain of when they are let go of."""
 
 
 def here() -> Process | None:

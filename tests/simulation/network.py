@@ -113,7 +113,9 @@ def _stem(subject: str) -> str:
 class SimWire(MemoryWire):
     """One connection, which waits for the broker while it is away."""
 
-    def __init__(self, network: Network, process: Process, inbox: str, tasks: anyio.abc.TaskGroup):
+    def __init__(
+        self, network: Network, process: Process, inbox: str, tasks: anyio.abc.TaskGroup
+    ) -> None:
         super().__init__(network, inbox, tasks)
         self.process = process
         self._network = network

@@ -6,7 +6,7 @@ the others. Each kind of fault is off, low or high.
 
 import random
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from messages.subjects import ROLES
 
@@ -40,17 +40,27 @@ END_S = HEAL_S + 75.0
 """W, and a minute (G8)."""
 
 Kind = Literal[
-    *("pay", "book", "gift", "note", "parallel", "shared", "approved", "poor", "thrifty", "ask"),
-    *("deadly", "mute"),
+    "pay",
+    "book",
+    "gift",
+    "note",
+    "parallel",
+    "shared",
+    "approved",
+    "poor",
+    "thrifty",
+    "ask",
+    "once",
+    "deadly",
+    "mute",
 ]
-KINDS: tuple[Kind, ...] = (
-    *("pay", "book", "gift", "note", "parallel", "shared", "approved", "poor", "thrifty", "ask"),
-)
+KINDS: tuple[Kind, ...] = get_args(Kind)[:-3]
 """A write that may be replayed, one that may be looked up, a blind one, one whose every call is an
-effect of its own, two at once, one that two runs want, one that a person must allow, one with hardly
-any steps, one with few tokens, and one that ends with a question.
+effect of its own, two at once, one that two runs want, one that a person must allow, one with
+hardly any steps, one with few tokens, and one that ends with a question.
 
-Not drawn, for mixes of plants: one that kills whoever drives it, and one whose tool never answers.
+Not drawn, for mixes of plants: one with a single step, one that kills whoever drives it, and one
+whose tool never answers.
 """
 
 LAYOUTS: dict[str, tuple[tuple[str, str], ...]] = {

@@ -1,4 +1,4 @@
-"""Everybody outside: who submits, decides, answers, cancels, pauses, and who should not be there."""
+"""Everybody outside: who submits, decides, answers, cancels and pauses."""
 
 import random
 from typing import Any
@@ -23,7 +23,7 @@ _ASK_S = 2.0
 _PAUSED_S = 2.0
 ASKED = {"gift", "parallel", "approved"}
 """Kinds of which a person has to allow something."""
-_STEPS = {"poor": 2}
+_STEPS = {"poor": 2, "once": 1}
 _TOKENS = {"thrifty": 9_000}
 
 
@@ -40,22 +40,22 @@ class People:
         world = self._world
         chance = random.Random(f"{world.options.seed}.wire")
         ids = SimIds(process)
-        async with connect(world.network, process, world.clock, ids, chance) as bus:
-            async with anyio.create_task_group() as tasks:
-                for job in self._jobs.values():
-                    for _ in range(job.copies):
-                        tasks.start_soon(self._submit, bus, job)
-                    tasks.start_soon(self._meddle, bus, job)
-                if any(job.kind in ASKED for job in self._jobs.values()):
-                    tasks.start_soon(self._decide, bus)
-                tasks.start_soon(self._answer, bus)
-                if world.options.has_rogue:
-                    tasks.start_soon(rogue.act, bus, self._chance, world.clock.now)
+        connection = connect(world.network, process, world.clock, ids, chance)
+        async with connection as bus, anyio.create_task_group() as tasks:
+            for job in self._jobs.values():
+                for _ in range(job.copies):
+                    tasks.start_soon(self._submit, bus, job)
+                tasks.start_soon(self._meddle, bus, job)
+            if any(job.kind in ASKED for job in self._jobs.values()):
+                tasks.start_soon(self._decide, bus)
+            tasks.start_soon(self._answer, bus)
+            if world.options.has_rogue:
+                tasks.start_soon(rogue.act, bus, self._chance, world.clock.now)
 
     # ------------------------------------------------------------------ submitting
     async def _submit(self, bus: WireBus, job: Job) -> None:
         await anyio.sleep(job.at_s + self._chance.random() * 0.2)
-        while not await self._is_taken(bus, job):
+        while not await self._is_taken(bus, job):  # noqa: ASYNC110 -- as people do
             await anyio.sleep(0.5)
         self._world.judge.note(f"told {job.name}")
         self._world.told.add(job.name)

@@ -69,10 +69,13 @@ class Play:
             arrange(world)
             world.machine.run_until_complete(self._watch())
             self._conclude()
+            return self._played()
         finally:
             world.machine.close()
             gc.enable()
-        judge = world.judge
+
+    def _played(self) -> Played:
+        world, judge = self._world, self._world.judge
         return Played(
             seed=self._options.seed,
             violations=tuple(judge.violations),
@@ -84,11 +87,13 @@ class Play:
         )
 
     async def _watch(self) -> None:
-        machine = self._world.machine
-        while machine.time() < HEAL_S and not self._is_done():
-            await anyio.sleep(_LOOK_S)
+        await self._until(HEAL_S)
         self._world.heal()
-        while machine.time() < END_S and not self._is_done():
+        await self._until(END_S)
+
+    async def _until(self, end_s: float) -> None:
+        machine = self._world.machine
+        while machine.time() < end_s and not self._is_done():  # noqa: ASYNC110 -- virtual time
             await anyio.sleep(_LOOK_S)
 
     def _is_done(self) -> bool:
@@ -186,4 +191,3 @@ class Play:
 def _named_in(letter: bytes) -> set[str]:
     run_id = msgspec.json.decode(letter).get("run_id")
     return {run_id} if run_id else set()
-

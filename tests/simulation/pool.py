@@ -5,7 +5,9 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from queue import SimpleQueue
+from typing import Self
 
 import msgspec
 
@@ -20,7 +22,7 @@ class Pool:
         self._all: list[subprocess.Popen[str]] = []
         self._free: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
 
-    def __enter__(self) -> "Pool":
+    def __enter__(self) -> Self:
         for number in range(self.size):
             worker = subprocess.Popen(
                 [sys.executable, "-m", "tests.simulation.worker"],
@@ -51,7 +53,7 @@ class Pool:
     def twice(self, batch: Batch) -> list[Done]:
         """The same batch in two different processes."""
         with ThreadPoolExecutor(2) as threads:
-            return list(threads.map(lambda worker: _ask(worker, batch), self._all[:2]))
+            return list(threads.map(partial(_ask, batch=batch), self._all[:2]))
 
     def _one(self, batch: Batch) -> Done:
         worker = self._free.get()

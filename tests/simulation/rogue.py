@@ -34,9 +34,7 @@ async def act(bus: WireBus, chance: random.Random, now: Callable[[], float]) -> 
                 tasks.start_soon(_repeat, bus, request, chance.uniform(0.5, 8.0), now)
 
 
-async def _repeat(
-    bus: WireBus, request: Execute, after_s: float, now: Callable[[], float]
-) -> None:
+async def _repeat(bus: WireBus, request: Execute, after_s: float, now: Callable[[], float]) -> None:
     await anyio.sleep(after_s)
     await _send(bus, request, now)
 

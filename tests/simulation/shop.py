@@ -4,10 +4,10 @@ A request that has left is out of our hands: it is done, or refused, whatever be
 sent it, at most ``LATE_S`` later.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -15,6 +15,9 @@ from messages.errors import Correctable, Transient, Unknown
 from tests.simulation.judge import Judge
 from tests.simulation.machine import Machine
 from tests.simulation.options import LATE_S, Options
+
+if TYPE_CHECKING:
+    import asyncio
 
 MUTE = "mute"
 """In a key: it is done and never answered."""

@@ -18,7 +18,7 @@ def arrange(world: World) -> None:
     draw = options.chance("trouble")
     names = [name for name, _ in LAYOUTS[options.layout]]
     for fault in ("kill", "freeze", "drain"):
-        least, most = _TIMES[options.level(fault)]  # pyright: ignore[reportArgumentType]
+        least, most = _TIMES[options.level(fault)]
         for _ in range(draw.randint(least, most)):
             _lay(world, draw, fault, draw.choice(names))
     _arm_deadly(world, draw)

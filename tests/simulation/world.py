@@ -28,7 +28,15 @@ from treadle.models import models_of
 
 EPOCH = 1_700_000_000.0
 GRACE_S = 2.0
-TIMES = Runtime(lease_s=2.0, heartbeat_s=0.5, silence_s=1.5, due_s=1.0, grace_s=GRACE_S, slots=8, grant_s=4.0)
+TIMES = Runtime(
+    lease_s=2.0,
+    heartbeat_s=0.5,
+    silence_s=1.5,
+    due_s=1.0,
+    grace_s=GRACE_S,
+    slots=8,
+    grant_s=4.0,
+)
 SETTINGS = Settings(runtime=TIMES)
 AGENTS, _ = models_of(APP, SETTINGS, "scripted")
 SIGNER = Signer(bytes(32))
@@ -211,7 +219,7 @@ class World:
         self.queue.is_down = True
         self.network.fall()
 
-    def find_broker(self, is_wiped: bool) -> None:  # noqa: FBT001 -- called by a timer
+    def find_broker(self, is_wiped: bool) -> None:
         """It is back, perhaps without what it kept."""
         self.judge.note(f"broker back, wiped: {is_wiped}")
         if is_wiped:

@@ -1,5 +1,9 @@
 """Defects of the roles: what the orchestrator, the executor and the planner must not do."""
 
+# Private parts are replaced by what is simpler than their types.
+# pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportPrivateUsage=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,10 +19,12 @@ from messages.ledger import Claim, Claimed
 from messages.parts import Amount, Problem
 from runtime.asking import Asking
 from runtime.ledger.rules import agree, derive
-from runtime.loop import budget, next
+from runtime.loop import budget
+from runtime.loop import next as loop_next
 from runtime.tools.workers import Workers
 from tests.simulation.plants.ledger import LOSSY
 from tests.simulation.plants.plant import Mix, Patch, Plant
+
 
 def random_keys(patch: Patch) -> None:
     ctx = patch.put(Executor, "_ctx", None)
@@ -139,14 +145,16 @@ def late_calls(patch: Patch) -> None:
     patch.put(module, "CLAIM_MARGIN_S", 1e9)
     run = patch.put(Workers, "run", None)
 
-    async def patient(self: Any, function: Any, /, *args: Any, timeout_s: float, **more: Any) -> Any:
+    async def patient(
+        self: Any, function: Any, /, *args: Any, timeout_s: float, **more: Any
+    ) -> Any:
         return await run(self, function, *args, timeout_s=max(timeout_s, 2.0), **more)
 
     patch.put(Workers, "run", patient)
 
 
 def one_more_try(patch: Patch) -> None:
-    for owner in (next, execute, reconcile):
+    for owner in (loop_next, execute, reconcile):
         patch.put(owner, "MAX_INTENTS", 10**9)
 
 
@@ -166,7 +174,7 @@ def not_waiting_for_settle(patch: Patch) -> None:
 
 def ends_without_settling(patch: Patch) -> None:
     """A run that has open calls goes on as if it had none."""
-    patch.put(next, "OPEN_PHASES", frozenset({"nothing"}))
+    patch.put(loop_next, "OPEN_PHASES", frozenset({"nothing"}))
 
 
 ROLES = (
