@@ -5,6 +5,8 @@ callbacks are dropped and a frozen one's are kept for later, which is what SIGKI
 nothing in a ``finally`` runs, and nothing of the process notices.
 """
 
+# pyright: reportUninitializedInstanceVariable=false
+
 import asyncio
 import contextvars
 import heapq
@@ -49,7 +51,6 @@ class Machine(asyncio.BaseEventLoop):
     """Runs ready callbacks in order; when there are none, time goes on to the next timer."""
 
     # What the base class has and does not tell.
-    # pyright: reportUninitializedInstanceVariable=false
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
     _stopping: bool
