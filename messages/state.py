@@ -58,7 +58,8 @@ ProposalKind = Literal[
 class CallResult(Part, kw_only=True):
     """How a call ended; what the model is told of it."""
 
-    kind: ResultKind
+    kind: ResultKind | Literal["unknown"]
+    """Unknown: said only of a call whose run ended before its outcome was known."""
     evidence_id: str | None = None
     problem: Problem | None = None
     warning: str = ""

@@ -271,6 +271,7 @@ async def test_a_cancel_waits_for_a_started_write_and_says_if_it_did_not_settle(
         state = await life.rest()
     assert state is not None
     assert (state.status, state.reason) == (Status.CANCELLED, Reason.EFFECT_UNSETTLED)
+    assert [line.outcome for line in state.tool_history] == ["unknown"]
     assert (await on.effects())["post:a:v1"].is_flagged
 
 
