@@ -217,6 +217,8 @@ class LoopState(Part, kw_only=True):
     model_s: float = 0.0
     tool_s: float = 0.0
     model_calls: int = 0
+    failed_attempts: int = 0
+    """Of the step under way, at the model."""
     tool_calls: int = 0
     tool_errors: int = 0
     escalations: int = 0
