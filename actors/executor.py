@@ -42,7 +42,8 @@ class Executor(Actor):
     Receives: Execute, Recheck, Reconcile, per tool.
     Replies: Outcome, RecheckVerdict, Finding.
     Guarantees: nothing of the user's starts without a grant for exactly these bytes; a write starts
-    only after its claim and at most once per claim; what it did is settled before it replies.
+    only after its claim and at most once per claim; it is brought to its end or its deadline
+    whether or not its run still waits; what it did is settled before it replies.
     """
 
     role = "executor"
@@ -165,6 +166,9 @@ class Executor(Actor):
     async def _write(self, request: Execute, granted: GrantedAction, work: Work) -> Outcome:
         action = request.action
         tool, values = self._values(request)
+        # A run that is cancelled, or takes us for dead, goes on without the outcome of a write that
+        # may have started. Cutting it would make sure that nobody ever learns it.
+        work.see_through()
         claim_id, sent = self._ids.new_id("clm"), self._clock.monotonic()
         fault("executor.before_claim")
         claimed = await self._asking.again(

@@ -1,4 +1,8 @@
-"""Steps 2 and 3: render the state and ask the model, once, within what is reserved."""
+"""Steps 2 and 3: render the state and ask the model, once, within what is reserved.
+
+An attempt that fails is answered as such, with the time after which another one may help: each is
+paid for by a reservation of its own, and how many have failed stands in the journal.
+"""
 
 from collections.abc import Mapping
 
@@ -16,10 +20,11 @@ from messages.status import Reason
 from runtime.actor import Actor
 from runtime.asking import Asking
 from runtime.bus.port import Bus, Work
-from runtime.clock import Clock
+from runtime.clock import Chance, Clock
 from runtime.faults import fault
 from runtime.journal import JournalCache
 from runtime.loop.budget import MIN_OUTPUT_TOKENS, STEP_OVERHEAD_BYTES, cost_bound
+from runtime.model import retry
 from runtime.model.port import Model, ModelAnswer
 from runtime.model.render import (
     Conversation,
@@ -47,12 +52,20 @@ class Planner(Actor):
         models: Mapping[str, Model],
         asking: Asking,
         clock: Clock,
+        chance: Chance,
     ) -> None:
-        """Args: agents, models: by the agent's name; asking: for the journal; clock: durations."""
+        """Args.
+
+        agents, models: by the agent's name.
+        asking: for the journal.
+        clock: durations.
+        chance: jitter of the pauses between attempts.
+        """
         super().__init__(bus)
         self._agents = agents
         self._models = models
         self._clock = clock
+        self._chance = chance
         self._tools = {name: tools_of(agent) for name, agent in agents.items()}
         self._recipes = {name: _recipe(agent, self._tools[name]) for name, agent in agents.items()}
         self._talks: JournalCache[Conversation] = JournalCache(
@@ -89,7 +102,8 @@ class Planner(Actor):
                 answer = error if isinstance(error, ModelError) else late
         fault("planner.after_model")
         if isinstance(answer, ModelError):
-            return _failed(answer, request, started_at, self._clock.monotonic() - started)
+            attempt = _tried(answer, started_at, self._clock.monotonic() - started)
+            return self._failed(answer, attempt, request, talk.state.failed_attempts + 1)
         decided = _decided(answer, agent, request)
         return Decision(
             decided=Decided(
@@ -107,6 +121,20 @@ class Planner(Actor):
                 duration_s=round(self._clock.monotonic() - started, 6),
                 recipe=self._recipes[agent.name],
             )
+        )
+
+    def _failed(
+        self, failure: ModelError, attempt: Attempt, request: Decide, failed: int
+    ) -> ModelFailed:
+        """The final turn is had once, whatever becomes of it."""
+        is_final = request.reservation.is_final
+        return ModelFailed(
+            reason=Reason.MODEL_UNAVAILABLE,
+            message=failure.message,
+            charged=request.reservation.most,
+            attempts=(attempt,),
+            retry_after_s=failure.retry_after_s,
+            retry_in_s=None if is_final else retry.pause_s(failure, failed, self._chance()),
         )
 
 
@@ -143,19 +171,10 @@ def _decided(answer: ModelAnswer, agent: AgentSpec, request: Decide) -> tuple[Us
     return usage, Amount(tokens=usage.tokens, cost_microusd=cost)
 
 
-def _failed(
-    failure: ModelError, request: Decide, started_at: float, duration_s: float
-) -> ModelFailed:
-    attempt = Attempt(
+def _tried(failure: ModelError, started_at: float, duration_s: float) -> Attempt:
+    return Attempt(
         request_id=failure.request_id,
         started_at=started_at,
         duration_s=duration_s,
         error=Problem(code=failure.reason.upper(), message=failure.message),
-    )
-    return ModelFailed(
-        reason=Reason.MODEL_UNAVAILABLE,
-        message=failure.message,
-        charged=request.reservation.most,
-        attempts=(attempt,),
-        retry_after_s=failure.retry_after_s,
     )

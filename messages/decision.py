@@ -20,7 +20,7 @@ class NeedsReservation(Message, kw_only=True, tag="needs-reservation/1"):
 
 
 class ModelFailed(Message, kw_only=True, tag="model-failed/1"):
-    """No decision came; what was tried is paid for."""
+    """No decision came; what was tried is paid for. Trying again may help, or ends the run."""
 
     reason: str
     """A word of ``messages.status.Reason`` that says how the run ends, such as unpriced_model."""
@@ -28,6 +28,9 @@ class ModelFailed(Message, kw_only=True, tag="model-failed/1"):
     charged: Amount = Amount()
     attempts: tuple[Attempt, ...] = ()
     retry_after_s: float | None = None
+    """As the provider asks."""
+    retry_in_s: float | None = None
+    """Then the step may be tried again, once that is paid for; None: it ends the run."""
 
 
 class Decide(Request[Decision | NeedsReservation | ModelFailed], kw_only=True, tag="decide/1"):

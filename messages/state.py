@@ -60,7 +60,8 @@ ProposalKind = Literal[
 class CallResult(Part, kw_only=True):
     """How a call ended; what the model is told of it."""
 
-    kind: ResultKind
+    kind: ResultKind | Literal["unknown"]
+    """Unknown: said only of a call whose run ended before its outcome was known."""
     evidence_id: str | None = None
     problem: Problem | None = None
     warning: str = ""
@@ -224,6 +225,8 @@ class LoopState(Part, kw_only=True):
     model_s: float = 0.0
     tool_s: float = 0.0
     model_calls: int = 0
+    failed_attempts: int = 0
+    """Of the step under way, at the model."""
     tool_calls: int = 0
     tool_errors: int = 0
     escalations: int = 0

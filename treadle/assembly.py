@@ -130,6 +130,7 @@ def assemble(parts: Parts, roles: tuple[str, ...] = ROLES) -> Roles:
             parts.models,
             parts.asking("planner"),
             parts.clock,
+            parts.chance,
         ),
         "executor": lambda: _executor(parts, caller),
     }

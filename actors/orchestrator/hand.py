@@ -19,6 +19,7 @@ from messages.state import CallState
 from runtime.asking import Asking
 from runtime.clock import Clock, Ids
 from runtime.loop import directives as d
+from runtime.loop.interrupted import left_over
 from runtime.loop.summary import what_was_done
 from runtime.settings import Runtime
 
@@ -122,6 +123,7 @@ class Hand:
         if self.pen.state.status.is_suspended:
             self.pen.add(e.Resumed(why=directive.reason))  # what waits runs again before it ends
         self._close_reservation("the run ended")
+        self.pen.add(*left_over(self.pen.state))
         self.pen.add(
             e.Finished(
                 status=directive.status,

@@ -30,7 +30,7 @@ from messages.ledger import (
     Taken,
     TakenKey,
 )
-from messages.parts import Amount
+from messages.parts import Amount, Attempt
 from messages.state import LoopState
 from runtime.asking import Asking
 from runtime.clock import Clock, Ids
@@ -132,13 +132,17 @@ class Pen:
             self.state = loop.evolve(self.state, event)
             self._events.append(event)
 
-    def lose_step(self, why: str, *, charged: Amount | None = None) -> None:
+    def lose_step(
+        self, why: str, *, charged: Amount | None = None, attempts: tuple[Attempt, ...] = ()
+    ) -> None:
         """The open reservation counts as used."""
         open_ = self.state.reservation
         if open_ is None:
             return
         self.may_use_reservation = False
-        self.add(e.StepLost(step=open_.step, charged=charged or open_.most, why=why))
+        self.add(
+            e.StepLost(step=open_.step, charged=charged or open_.most, why=why, attempts=attempts)
+        )
 
     @property
     def buffered(self) -> tuple[AnyEvent, ...]:

@@ -27,6 +27,7 @@ from messages.state import CallState
 from messages.status import Reason, Status
 from runtime.faults import fault
 from runtime.loop import directives as d
+from runtime.loop.calls import OPEN_PHASES
 from runtime.loop.next import MAX_INTENTS
 
 Finding = Literal["happened", "absent", "undecidable"]
@@ -37,6 +38,16 @@ _CANCEL_POLL_S = 0.25
 async def reconcile(hand: Hand, directive: d.Reconcile) -> bool:
     """Void first; then what was settled, a replay, a lookup after W, or a person."""
     call = hand.call(directive.ordinal)
+    started = await _void(hand, call, is_cancelling=directive.is_cancelling)
+    if started is None:
+        return True
+    if directive.is_cancelling:
+        return await _cancelled(hand, started)
+    return await _started(hand, call, started)
+
+
+async def _void(hand: Hand, call: CallState, *, is_cancelling: bool) -> Started | None:
+    """Take the intent back, or note what the ledger knows of it; else that it was started."""
     action = call.action
     if action is None or action.key is None:
         raise AssertionError("only a write is reconciled")
@@ -48,23 +59,20 @@ async def reconcile(hand: Hand, directive: d.Reconcile) -> bool:
     fault("orchestrator.after_reconcile")
     match found:
         case Voided():
-            return _voided(hand, call, found, is_cancelling=directive.is_cancelling)
+            _voided(hand, call, found, is_cancelling=is_cancelling)
         case Happened():
             evidence = found.evidence
             if evidence is not None:
                 evidence = replace(evidence, id=state.next_evidence_id)
             _note(hand, call, "happened", "settled", evidence=evidence)
-            return True
         case Elsewhere():
             not_started(hand, call.ordinal, "KEY_BUSY", "Another run holds this key.")
-            return True
         case Started():
-            if directive.is_cancelling:
-                return await _cancelled(hand, found)
-            return await _started(hand, call, found)
+            return found
+    return None
 
 
-def _voided(hand: Hand, call: CallState, found: Voided, *, is_cancelling: bool) -> bool:
+def _voided(hand: Hand, call: CallState, found: Voided, *, is_cancelling: bool) -> None:
     if found.problem is not None:  # it ran and said so: nobody retries a write by itself
         observe(hand, call.ordinal, execution.Outcome(kind="error", problem=found.problem))
     elif is_cancelling:
@@ -73,7 +81,6 @@ def _voided(hand: Hand, call: CallState, found: Voided, *, is_cancelling: bool) 
         not_started(hand, call.ordinal, "INTENTS", INTENTS_TEXT)
     else:
         _note(hand, call, "absent", "void")
-    return True
 
 
 def _note(
@@ -103,6 +110,11 @@ async def _cancelled(hand: Hand, found: Started) -> bool:
     if found.now < found.last_claim_at + hand.times.grace_s and not hand.is_draining:
         await hand.clock.sleep(_CANCEL_POLL_S)
         return True
+    turn = hand.pen.state.turn
+    open_ = [call for call in turn.calls if call.phase in OPEN_PHASES] if turn else []
+    still = [await _void(hand, call, is_cancelling=True) for call in open_]
+    if not any(still):
+        return True  # the last of them was settled just now
     return await hand.finish(d.Finish(status=Status.CANCELLED, reason=Reason.EFFECT_UNSETTLED))
 
 

@@ -13,7 +13,9 @@ from runtime.loop import directives as d
 from runtime.loop.next import last_words
 
 _DECIDE_S = 600.0
-"""The longest a model may think, retries included."""
+"""The longest one attempt of a model may take."""
+_LONGEST_STAY_S = 2.0
+"""A longer pause before the next attempt is waited for without a worker."""
 
 
 async def decide(hand: Hand, directive: d.Decide) -> bool:
@@ -42,11 +44,29 @@ async def decide(hand: Hand, directive: d.Decide) -> bool:
             pen.may_use_reservation = True  # the model was not asked
             return await _widen(hand, answer)
         case ModelFailed():
-            pen.lose_step(answer.message, charged=answer.charged)
-            reason = Reason(answer.reason)
-            return await hand.finish(
-                d.Finish(status=Status.FAILED, reason=reason, why=answer.message)
-            )
+            return await _failed(hand, answer)
+    return True
+
+
+async def _failed(hand: Hand, failed: ModelFailed) -> bool:
+    """The attempt is paid for and recorded before anything else; then again later, or the end."""
+    pen, pause_s = hand.pen, failed.retry_in_s
+    reservation = pen.state.reservation
+    if pause_s is None or reservation is None:
+        pen.lose_step(failed.message, charged=failed.charged, attempts=failed.attempts)
+        reason = Reason(failed.reason)
+        return await hand.finish(d.Finish(status=Status.FAILED, reason=reason, why=failed.message))
+    for attempt in failed.attempts:
+        pen.add(e.AttemptFailed(step=reservation.step, charged=failed.charged, attempt=attempt))
+    if pause_s > _LONGEST_STAY_S or failed.retry_after_s is not None:
+        # somebody else may go on with it, and not before: a process that dies does not shorten it
+        until = pen.now() + pause_s
+        return await hand.suspend(
+            d.Suspend(status=Status.WAITING, reason=Reason.RETRY_AFTER, until=until)
+        )
+    await hand.commit()
+    with hand.interrupt.cutting():
+        await hand.clock.sleep(pause_s)
     return True
 
 

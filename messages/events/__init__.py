@@ -30,6 +30,7 @@ from messages.events.run import (
 from messages.events.step import (
     Accepted,
     Assessed,
+    AttemptFailed,
     CompletionRejected,
     Consulted,
     Decided,
@@ -46,6 +47,7 @@ AnyEvent = (
     RunCreated
     | StepReserved
     | StepLost
+    | AttemptFailed
     | Decided
     | Consulted
     | ProposalRejected
@@ -81,6 +83,7 @@ __all__ = [
     "ApprovalRequested",
     "ApprovalResolved",
     "Assessed",
+    "AttemptFailed",
     "Authorised",
     "Child",
     "ChildEnded",

@@ -23,6 +23,17 @@ class StepLost(Event, kw_only=True, tag="step-lost/1"):
     attempts: tuple[Attempt, ...] = ()
 
 
+class AttemptFailed(Event, kw_only=True, tag="attempt-failed/1"):
+    """The model failed once and is asked again: the step goes on under a new reservation.
+
+    An attempt costs time and tokens; it is no step.
+    """
+
+    step: int
+    charged: Amount
+    attempt: Attempt
+
+
 class Recipe(Part, kw_only=True):
     """What the model input was made of, enough to render it again."""
 

@@ -19,6 +19,7 @@ class Job:
         "_clock",
         "deadline",
         "is_ended",
+        "is_seen_through",
         "next_beat",
         "progress",
         "reply",
@@ -43,6 +44,7 @@ class Job:
         self.next_beat = next_beat
         self.progress = ""
         self.is_ended = False
+        self.is_seen_through = False
         self.scope: anyio.CancelScope | None = None
         self._clock = clock
 
@@ -55,8 +57,12 @@ class Job:
         """See ``port.Work``."""
         self.progress = progress[:MAX_PROGRESS]
 
+    def see_through(self) -> None:
+        """See ``port.Work``."""
+        self.is_seen_through = True
+
     def abandon(self) -> None:
-        """Nobody waits for it: no more beats, no reply, and its handler is cancelled."""
+        """Nobody waits for it: no beats, no reply, and its handler is cancelled if it may be."""
         self.is_ended = True
-        if self.scope is not None:
+        if self.scope is not None and not self.is_seen_through:
             self.scope.cancel()

@@ -97,6 +97,13 @@ class Work(Protocol):
         """Say how far the work is; sent with the next heartbeat."""
         ...
 
+    def see_through(self) -> None:
+        """From now on the work is not cut when nobody waits for it any more.
+
+        Only the end of the service cuts it then.
+        """
+        ...
+
 
 class Serving(Protocol):
     """A role that is being served, for an orderly end; leaving the context stops the hard way."""
@@ -115,7 +122,8 @@ InlineHandler = Callable[[Request[object]], Message]
 AtOnce = Callable[[Request[object]], Message | None]
 """Answers on the reader what needs no waiting; None: the task handler does it."""
 TaskHandler = Callable[[Request[object], Work], Awaitable[Message]]
-"""Runs as a task behind a semaphore, with heartbeats; cancelled when the asker gives up."""
+"""Runs as a task behind a semaphore, with heartbeats; cancelled when the asker gives up, unless the
+work is to be seen through."""
 
 
 class Bus(Protocol):

@@ -122,6 +122,8 @@ def evolve(state: LoopState, event: AnyEvent) -> LoopState:  # noqa: C901, PLR09
             raise BrokenChain(f"run {state.run_id} is created twice")
         case e.StepLost():
             return steps.lost(state, event)
+        case e.AttemptFailed():
+            return steps.attempt_failed(state, event)
         case e.Consulted():
             return steps.consulted(state, event)
         case e.ProposalRejected():

@@ -6,6 +6,9 @@ from messages.state import CallState, LoopState
 from messages.status import Reason, Status
 from runtime.loop.directives import Directive, Finish, LetGo, Moment, Reconcile, Record, Suspend
 
+_OVER = frozenset({"unknown", "observed"})
+"""Phases of calls of which the record says already how they stand."""
+
 
 def suspended(state: LoopState, now: Moment) -> Directive:
     """What a run that waits does: go on where there is a reason to, else wait on."""
@@ -53,11 +56,13 @@ def _wakes(state: LoopState, now: Moment) -> str:
 
 
 def cancelled(state: LoopState, now: Moment, open_calls: list[CallState]) -> Directive:
-    """Settle what may have started, give every other call its result, end."""
-    if open_calls:
-        return Reconcile(ordinal=open_calls[0].ordinal, is_cancelling=True)
-    turn = state.turn
-    unfinished = [call for call in turn.calls if call.phase != "observed"] if turn else []
+    """Give every call that cannot have happened its result, settle the others, end."""
+    turn, open_ = state.turn, {call.ordinal for call in open_calls}
+    unfinished = [
+        call
+        for call in (turn.calls if turn else ())
+        if call.phase != "observed" and call.ordinal not in open_
+    ]
     if turn is not None and unfinished:
         problem = Problem(code="CANCELLED", message="The run was cancelled before this had ended.")
         return Record(
@@ -66,11 +71,30 @@ def cancelled(state: LoopState, now: Moment, open_calls: list[CallState]) -> Dir
                 for c in unfinished
             )
         )
+    if open_calls:
+        return Reconcile(ordinal=open_calls[0].ordinal, is_cancelling=True)
     signal = now.cancel
     is_parent = signal is not None and signal.person == "" and state.parent is not None
     reason = Reason.PARENT if is_parent else Reason.BY_PERSON
     why = signal.reason if signal else ""
     return Finish(status=Status.CANCELLED, reason=reason, signal=signal, why=why)
+
+
+def left_over(state: LoopState) -> tuple[e.AnyEvent, ...]:
+    """What becomes of the calls that the end of a run leaves without a result.
+
+    A write that may have started is unknown, whatever the reason of the end; the others never ran.
+    """
+    turn = state.turn
+    unfinished = [c for c in turn.calls if c.phase not in _OVER] if turn else []
+    problem = Problem(code="RUN_ENDED", message="The run ended before this ran.")
+    return tuple(
+        e.Observed(step=turn.step, ordinal=c.ordinal, kind="unknown")
+        if c.phase == "intended"
+        else e.Observed(step=turn.step, ordinal=c.ordinal, kind="not_started", problem=problem)
+        for c in unfinished
+        if turn is not None
+    )
 
 
 def _calls(state: LoopState, phases: frozenset[str]) -> tuple[CallState, ...]:

@@ -35,6 +35,19 @@ def lost(state: LoopState, event: e.StepLost) -> LoopState:
         step_count=state.step_count + (0 if is_final else 1),
         spent=plus(state.spent, event.charged),
         model_calls=state.model_calls + len(event.attempts),
+        failed_attempts=0,
+    )
+
+
+def attempt_failed(state: LoopState, event: e.AttemptFailed) -> LoopState:
+    """The model failed and will be asked again: that attempt is charged, the step goes on."""
+    return replace(
+        state,
+        reservation=None,
+        spent=plus(state.spent, event.charged),
+        model_s=state.model_s + event.attempt.duration_s,
+        model_calls=state.model_calls + 1,
+        failed_attempts=state.failed_attempts + 1,
     )
 
 
@@ -60,6 +73,7 @@ def decided(state: LoopState, event: e.Decided) -> LoopState:
         context_bytes=state.context_bytes + budget.talk_bytes(event.content) + told,
         model_s=state.model_s + event.duration_s,
         model_calls=state.model_calls + max(1, len(event.attempts)),
+        failed_attempts=0,
         nudges=state.nudges + 1 if is_empty else 0,
         turn=Turn(step=event.step, content=event.content, proposal=proposal, calls=proposed),
     )

@@ -17,7 +17,7 @@ from messages.base import Part
 from messages.canon import canonical
 from messages.ledger import Entry
 from messages.parts import Block, Evidence, JsonValue, Problem, Reservation
-from messages.state import CallResult, LoopState, Turn
+from messages.state import CallResult, CallState, LoopState, Turn
 from runtime.loop.evolve import begin, evolve, seal
 from runtime.loop.strategies.loop import control_tools
 from runtime.loop.summary import what_was_done
@@ -38,8 +38,18 @@ _FINAL_TEXT = (
 )
 _DONE = "\n\nDone: "
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
-_RAN = frozenset({"ok", "error"})
-"""Results of calls that were executed; the model is told of every other that it was not."""
+_OUTCOMES = {
+    "error": "error",
+    "cancelled": "cancelled, without a result",
+    "unknown": "unknown, it may have happened",
+}
+"""How calls ended that may have been started; the model is told of every other that it was not."""
+_UNKNOWN = CallResult(
+    kind="unknown",
+    problem=Problem(
+        code="OUTCOME_UNKNOWN", message="It was started, and whether it happened is not known."
+    ),
+)
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 """A tool name as the provider takes it."""
 UNNAMEABLE = "tool_with_an_illegal_name"
@@ -153,10 +163,11 @@ def _size(block: Sent) -> int:
 def _results(state: LoopState, turn: Turn) -> list[Sent]:
     """One result per tool_use of the turn, in order; else what the turn as a whole is told."""
     evidence = {item.id: item for item in state.evidence[-len(turn.calls) - 8 :]}
+    ended = [(call, _ended(call)) for call in turn.calls]
     blocks = [
-        _result(call.tool_use_id, call.result, evidence.get(call.result.evidence_id or ""))
-        for call in turn.calls
-        if call.result is not None
+        _result(call.tool_use_id, result, evidence.get(result.evidence_id or ""))
+        for call, result in ended
+        if result is not None
     ]
     if turn.proposal.control_id is not None:
         blocks.append(_control_result(turn))
@@ -168,6 +179,11 @@ def _results(state: LoopState, turn: Turn) -> list[Sent]:
 def _is_told(turn: Turn, problem: Problem) -> bool:
     """A turn turned down as a whole says why in the result of each call that it ended."""
     return any(c.result is not None and c.result.problem == problem for c in turn.calls)
+
+
+def _ended(call: CallState) -> CallResult | None:
+    """How a call ended; one of unknown outcome has no result until that is settled."""
+    return _UNKNOWN if call.phase == "unknown" else call.result
 
 
 def _result(tool_use_id: str, result: CallResult, evidence: Evidence | None) -> Sent:
@@ -186,7 +202,7 @@ def _result(tool_use_id: str, result: CallResult, evidence: Evidence | None) -> 
     if result.problem is not None:
         shown = {**shown, **_problem(result.problem)}
     if result.kind != "ok":
-        shown["outcome"] = result.kind if result.kind in _RAN else f"{result.kind}, not executed"
+        shown["outcome"] = _OUTCOMES.get(result.kind, f"{result.kind}, not executed")
     if result.warning:
         shown["warning"] = result.warning
     block: Sent = {

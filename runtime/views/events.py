@@ -15,6 +15,7 @@ from messages.events import (
     ApprovalRequested,
     ApprovalResolved,
     Assessed,
+    AttemptFailed,
     Authorised,
     ChildEnded,
     ChildStarted,
@@ -82,6 +83,10 @@ def _step(event: AnyEvent) -> int | None:
 
 def _fields(event: AnyEvent) -> View:
     match event:
+        case AttemptFailed(charged=charged, attempt=attempt):
+            cost = {"tokens": charged.tokens, "usd": usd(charged.cost_microusd)}
+            tried = {"request_id": attempt.request_id, "seconds": seconds(attempt.duration_s)}
+            return {**cost, **tried, **_problem(attempt.error)}
         case StepReserved() | StepLost() | Decided() | Consulted() | ProposalRejected():
             return _of_step(event)
         case Accepted() | ProgressFlagged() | Assessed() | Judged() | CompletionRejected():

@@ -14,6 +14,7 @@ from messages.events import (
     AnyEvent,
     ApprovalRequested,
     ApprovalResolved,
+    AttemptFailed,
     Authorised,
     CompletionRejected,
     Decided,
@@ -31,7 +32,7 @@ from messages.events import (
     Verified,
 )
 from messages.ledger import Entry, RunRow
-from messages.parts import Amount, Evidence, JsonValue
+from messages.parts import Amount, Attempt, Evidence, JsonValue
 from messages.state import LoopState
 from runtime.loop.strategies.loop import read_turn
 from runtime.views.run import usage_view
@@ -106,6 +107,7 @@ class _Step:
     ended_at: Timestamp
     tokens: int = 0
     cost_microusd: int = 0
+    failed: int = 0
     model: View | None = None
     calls: dict[int, View] = field(default_factory=dict[int, View])
     notes: list[View] = field(default_factory=list[View])
@@ -117,10 +119,20 @@ class _Step:
     def decided(self, event: Decided) -> None:
         """The turn: what it asks for, before anybody has looked at it."""
         proposal, calls = read_turn(event.content, event.stop_reason, is_final=self.is_final)
-        self.model = {**_model(event), "proposes": proposal.kind}
+        tried = self.failed + (len(event.attempts) or 1)
+        self.model = {**_model(event), "attempts": tried, "proposes": proposal.kind}
         for call in calls:
             asked = {"tool": call.tool, "arguments": _arguments(call.arguments)}
             self.call(call.ordinal).update(asked)
+
+    def attempted(self, attempt: Attempt) -> None:
+        """The model was asked and failed; the step goes on."""
+        if not self.failed:
+            self.started_at = attempt.started_at
+        self.failed += 1
+        message = attempt.error.message if attempt.error else ""
+        tried = {"request_id": attempt.request_id, "seconds": seconds(attempt.duration_s)}
+        self.notes.append({"kind": "attempt_failed", "message": message, **tried})
 
     def charge(self, amount: Amount) -> None:
         self.tokens += amount.tokens
@@ -195,9 +207,13 @@ class _Tracer:
         step.ended_at = max(step.ended_at, entry.at)
         match event:
             case Decided():
-                step.started_at = event.started_at
+                if not step.failed:
+                    step.started_at = event.started_at
                 step.charge(event.charged)
                 step.decided(event)
+            case AttemptFailed():
+                step.charge(event.charged)
+                step.attempted(event.attempt)
             case StepLost():
                 step.charge(event.charged)
                 step.notes.append({"kind": "step_lost", "message": event.why})
@@ -222,7 +238,6 @@ def _model(event: Decided) -> View:
         "output_tokens": event.usage.output_tokens,
         "cache_read_tokens": event.usage.cache_read_tokens,
         "request_id": event.request_id,
-        "attempts": len(event.attempts) or 1,
     }
 
 

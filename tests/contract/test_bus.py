@@ -73,13 +73,16 @@ async def done(_request: Request[object], _work: Work) -> Message:
 class Gate:
     """A handler that waits until it is let through, and says what happened to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_seen_through: bool = False) -> None:
         self.entered = anyio.Event()
         self.open = anyio.Event()
         self.cancelled = anyio.Event()
         self.calls = 0
+        self._is_seen_through = is_seen_through
 
-    async def __call__(self, _request: Request[object], _work: Work) -> Message:
+    async def __call__(self, _request: Request[object], work: Work) -> Message:
+        if self._is_seen_through:
+            work.see_through()
         self.calls += 1
         self.entered.set()
         try:
@@ -264,6 +267,31 @@ async def test_an_asker_that_is_cancelled_cancels_the_handler(bus: WireBus, peer
             tasks.cancel_scope.cancel()
         await within(gate.cancelled)  # before the server leaves, which would cancel it anyway
     assert bus.open_asks == 0
+
+
+async def test_work_that_is_seen_through_outlives_its_asker(bus: WireBus, peer: WireBus) -> None:
+    gate = Gate(is_seen_through=True)
+    async with peer.serve("checkpointer", gate, slots=1):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(bus.ask, RENEW)
+            await within(gate.entered)
+            tasks.cancel_scope.cancel()
+        await settled(bus, peer)
+        assert not gate.cancelled.is_set()
+        with pytest.raises(DeadlineExceeded):  # it keeps its slot
+            await bus.ask(RENEW, deadline_s=0.1)
+        gate.open.set()
+        assert await bus.ask(RENEW) == DONE
+    assert not gate.cancelled.is_set()
+
+
+async def test_work_that_is_seen_through_ends_with_its_server(bus: WireBus, peer: WireBus) -> None:
+    gate = Gate(is_seen_through=True)
+    async with peer.serve("checkpointer", gate), anyio.create_task_group() as tasks:
+        tasks.start_soon(bus.ask, RENEW)
+        await within(gate.entered)
+        tasks.cancel_scope.cancel()
+    assert gate.cancelled.is_set()
 
 
 async def test_a_cancelled_request_without_a_slot_is_never_started(

@@ -1,6 +1,6 @@
 """Runs: created once, owned by one, released, held, due, published."""
 
-from messages.events import StepLost
+from messages.events import AttemptFailed, StepLost
 from messages.ledger import (
     Create,
     Created,
@@ -21,7 +21,7 @@ from messages.ledger import (
     Take,
     Taken,
 )
-from messages.parts import Amount
+from messages.parts import Amount, Attempt
 from messages.status import Reason, Status
 from tests.contract import ledger_kit
 from tests.contract.ledger_kit import TENANT, Desk, Hand, born, finished, is_a, reserved
@@ -207,7 +207,9 @@ async def test_poison_progress_reservations_do_not_reset_deaths(desk: Desk) -> N
     hand = await desk.hand()
     for number in range(2, 5):
         lost = StepLost(step=1, charged=Amount(), why="dead")
-        await hand.append(lost, reserved(2))
+        tried = Attempt(request_id="r", started_at=0.0)
+        failed = AttemptFailed(step=2, charged=Amount(), attempt=tried)
+        await hand.append(lost, reserved(2), failed, reserved(2))
         desk.clock.advance(6.0)
         hand = await desk.hand(process=f"p{number}", is_new=False)
         assert hand.taken.deaths == number - 1

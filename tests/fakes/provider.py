@@ -73,6 +73,7 @@ class FakeProvider:
         requests: Bodies, in order.
         headers: Of each request, names in lower case.
         connections: Opened so far.
+        left: Connections whose client went away in the middle of an answer.
         broken: Rules that requests broke; each such request got its 400.
     """
 
@@ -82,6 +83,7 @@ class FakeProvider:
         self.headers: list[dict[str, str]] = []
         self.broken: list[str] = []
         self.connections = 0
+        self.left = 0
         self._replies = list(replies)
         self._key = key
 
@@ -123,7 +125,7 @@ class FakeProvider:
         await stream.send(_head(200, len(self.requests), _STREAM))
         if reply.stall:
             await stream.send(_chunk(events[0]))
-            await anyio.sleep_forever()
+            await self._wait_for_goodbye(stream)
         body = b"".join(events)[: reply.cut]
         for start in range(0, len(body), 211):  # never at the border of an event
             await anyio.sleep(reply.trickle_s)
@@ -131,6 +133,13 @@ class FakeProvider:
         if reply.is_rude:
             raise anyio.EndOfStream
         await stream.send(b"0\r\n\r\n")
+
+    async def _wait_for_goodbye(self, stream: ByteStream) -> None:
+        try:
+            while True:
+                await stream.receive()
+        finally:
+            self.left += 1
 
 
 @asynccontextmanager

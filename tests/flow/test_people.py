@@ -8,7 +8,15 @@ import anyio
 import pytest
 
 from messages import events as e
-from messages.ledger import AnswerQuestion, ApprovalRow, DecideApproval, SendSignal, Signal
+from messages.ledger import (
+    AnswerQuestion,
+    ApprovalRow,
+    DecideApproval,
+    Happened,
+    SendSignal,
+    Signal,
+    Void,
+)
 from messages.state import LoopState
 from messages.status import Reason, Status
 from runtime.model.port import ModelRequest
@@ -271,7 +279,30 @@ async def test_a_cancel_waits_for_a_started_write_and_says_if_it_did_not_settle(
         state = await life.rest()
     assert state is not None
     assert (state.status, state.reason) == (Status.CANCELLED, Reason.EFFECT_UNSETTLED)
+    assert [line.outcome for line in state.tool_history] == ["unknown"]
     assert (await on.effects())["post:a:v1"].is_flagged
+
+
+async def test_a_cancel_that_gives_up_looks_at_every_open_key_once_more() -> None:
+    desk = Desk(faults={"post": ["hang", "hang"]})
+    on, _ = stage(turn(call(post, key="a"), call(post, key="b")), desk=desk)
+
+    def b_is_settled(op: Any) -> Happened | None:
+        return Happened() if isinstance(op, Void) and op.key == "post:b:v1" else None
+
+    on.ledger.answers = b_is_settled
+    await on.create()
+    async with on.life() as life:
+        await desk.started.wait()
+        await on.signal("cancel")
+        await life.nudge()
+        state = await life.rest()
+    assert state is not None
+    assert (state.status, state.reason) == (Status.CANCELLED, Reason.EFFECT_UNSETTLED)
+    assert {o.key: o.status for o in state.outstanding} == {
+        "post:a:v1": "unknown",
+        "post:b:v1": "executed",
+    }
 
 
 async def test_a_cancel_keeps_what_a_started_write_did() -> None:

@@ -12,6 +12,7 @@ from messages.state import LoopState
 from messages.status import Status
 from runtime.ledger import chain
 from runtime.loop.evolve import fold
+from runtime.model import retry
 from tests.simulation.agents import ROGUE, plan_of
 from tests.simulation.judge import TENANT
 from tests.simulation.options import END_S, HEAL_S, LAYOUTS, Options
@@ -22,8 +23,8 @@ from tests.simulation.trouble import arrange
 from tests.simulation.world import World
 
 _LOOK_S = 0.5
-ATTEMPTS = 1
-"""Of one reservation."""
+ATTEMPTS = retry.ATTEMPTS
+"""Of one step, each under a reservation of its own."""
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,17 @@ class Daemon:
     """One data directory and the process that serves it now."""
 
     def __init__(
-        self, data_dir: Path, *, app: str = APP, env: dict[str, str] | None = None, name: str = "up"
+        self,
+        data_dir: Path,
+        *,
+        app: str = APP,
+        env: dict[str, str] | None = None,
+        name: str = "up",
+        model: str = "scripted",
     ) -> None:
         self.data_dir = data_dir
         self._app = app
+        self._model = model
         self._env = {**os.environ, "TREADLE_LOG": "json", **(env or {})}
         self._process: Process | None = None
         self._lives = 0
@@ -44,7 +51,7 @@ class Daemon:
                 [
                     *(sys.executable, "-m", "treadle.cli.main"),
                     *("--data-dir", str(self.data_dir)),
-                    *("up", "--app", self._app, "--model", "scripted", *more),
+                    *("up", "--app", self._app, "--model", self._model, *more),
                 ],
                 stdin=None,
                 stdout=log.wrapped,

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
+from runtime.model.retry import ATTEMPTS
 from tests.fakes.provider import (
     KEY,
     Block,
@@ -157,26 +158,35 @@ async def test_a_refusal_ends_the_run_and_executes_nothing(data_dir: Path) -> No
         assert effects == []
 
 
-BROKEN: list[tuple[Reply, str]] = [
-    (say(use("issue_refund", "t1", **REFUND), cut=-150), "ended before the answer did"),
-    (say(use("issue_refund", "t1", **REFUND), cut=-150, is_rude=True), "RemoteProtocolError"),
-    (say(use("issue_refund", "t1", **REFUND), error="overloaded_error"), "overloaded_error"),
-    (Refuse(status=401, type="authentication_error"), "401 authentication_error"),
-    (Refuse(status=529, type="overloaded_error"), "529 overloaded_error"),
+BROKEN: list[tuple[Reply, str, int]] = [
+    (say(use("issue_refund", "t1", **REFUND), cut=-150), "ended before the answer did", ATTEMPTS),
+    (
+        say(use("issue_refund", "t1", **REFUND), cut=-150, is_rude=True),
+        "RemoteProtocolError",
+        ATTEMPTS,
+    ),
+    (
+        say(use("issue_refund", "t1", **REFUND), error="overloaded_error"),
+        "overloaded_error",
+        ATTEMPTS,
+    ),
+    (Refuse(status=401, type="authentication_error"), "401 authentication_error", 1),
+    (Refuse(status=529, type="overloaded_error"), "529 overloaded_error", ATTEMPTS),
 ]
+"""What comes first, what is said of it, and the requests in all; the fake has nothing after it."""
 
 
 @pytest.mark.parametrize(
-    ("reply", "why"), BROKEN, ids=["cut", "dropped", "error event", "401", "529"]
+    ("reply", "why", "tries"), BROKEN, ids=["cut", "dropped", "error event", "401", "529"]
 )
 async def test_a_call_that_fails_executes_nothing_and_says_why(
-    data_dir: Path, reply: Reply, why: str
+    data_dir: Path, reply: Reply, why: str, tries: int
 ) -> None:
     async with served(data_dir, reply) as (daemon, fake):
         result, effects = await ended(daemon)
         assert (result["status"], result["reason"]) == ("FAILED", "model_unavailable")
         assert effects == []
-        assert len(fake.requests) == 1, "the SDK does not retry"
+        assert len(fake.requests) == tries, "the planner alone tries again"
         assert why in await journal(daemon)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from messages.events import ChildStarted, RunCreated, StepLost, StepReserved
+from messages.events import AttemptFailed, ChildStarted, RunCreated, StepLost, StepReserved
 from messages.ledger import (
     Append,
     Committed,
@@ -163,7 +163,8 @@ def _next_head(
 
 def _is_progress(op: Append) -> bool:
     """Anything but paying for another attempt: a run that only kills its owners does just that."""
-    return not all(isinstance(event, StepReserved | StepLost) for event in op.events)
+    paying = StepReserved | StepLost | AttemptFailed
+    return not all(isinstance(event, paying) for event in op.events)
 
 
 def _committed(t: Tables, head: RunHead, signals: Sequence[Signal], now: float) -> Committed:

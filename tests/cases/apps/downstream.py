@@ -20,11 +20,13 @@ def place() -> Path:
 
 
 def note(file: str, **line: Any) -> None:
-    """Append one line, whole or not at all."""
+    """Append one line, whole or not at all; what happened is on disk before anybody is told."""
     data = json.dumps(line).encode() + b"\n"
     handle = os.open(place() / file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(handle, data)
+        if file == FILE:
+            os.fsync(handle)
     finally:
         os.close(handle)
 
@@ -36,6 +38,11 @@ def lines(directory: Path, file: str = FILE) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     return [json.loads(line) for line in text.splitlines()]
+
+
+def effects(key: str) -> list[dict[str, Any]]:
+    """What happened under an idempotency key: what a downstream says that can be asked by it."""
+    return [line for line in lines(place()) if line["kind"] == "effect" and line["key"] == key]
 
 
 async def while_held(name: str) -> None:

@@ -7,13 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from messages.errors import BrokenChain, NotFound, TreadleError
-from messages.events import ProposalRejected, StepLost, StepReserved
+from messages.events import AttemptFailed, ProposalRejected, StepLost, StepReserved
 from messages.ledger import Due, DueRun, DueRuns, RunRow, RunRows
-from messages.parts import Amount, Problem, Reservation
+from messages.parts import Amount, Attempt, Problem, Reservation
 from messages.subjects import ROLES
 from runtime.views import trace_run
 from runtime.views.actors import actor_rows, missing_roles
 from runtime.views.checkup import check_owners, due_runs, failed, follow_chain
+from runtime.views.values import iso
 from tests import journals
 from tests.journals import RUN, T0
 
@@ -95,6 +96,25 @@ def test_a_trace_holds_what_was_rejected_and_lost() -> None:
     assert call["arguments"] == {"omitted": "too_large"}
     assert step["notes"] == [{"kind": "step_lost", "message": "the planner died"}]
     assert step["tokens"] == 105
+
+
+def test_a_trace_holds_every_attempt_and_begins_with_the_first() -> None:
+    entries = list(journals.journal()[:2])
+    problem = Problem(code="OVERLOADED", message="the provider answered 529")
+    tried = Attempt(request_id="req-1", started_at=T0 + 1, duration_s=2.0, error=problem)
+    failed = AttemptFailed(step=1, charged=Amount(tokens=5), attempt=tried)
+    events = (failed, failed, journals.decided(1, "nothing", {}, 100))
+    entries[1] = replace(entries[1], events=events)
+    [step] = trace_run(journals.state_at(1), journals.row_at(1), entries, T0 + 9)["steps"]
+    note = {
+        "kind": "attempt_failed",
+        "message": "the provider answered 529",
+        "request_id": "req-1",
+        "seconds": 2.0,
+    }
+    assert step["notes"] == [note, note]
+    assert (step["model"]["attempts"], step["tokens"]) == (3, 110)
+    assert step["started_at"] == iso(T0 + 1)
 
 
 # ------------------------------------------------------------------ actors

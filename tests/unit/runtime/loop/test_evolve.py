@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from messages import events as e
 from messages.canon import action_hash
 from messages.errors import BrokenChain, IllegalTransition
-from messages.parts import Amount, Arguments, Limits, Problem, Usage
+from messages.parts import Amount, Arguments, Attempt, Limits, Problem, Usage
 from messages.state import LoopState, Outstanding
 from messages.status import Reason, Status
+from runtime.loop import directives as d
 from runtime.loop.evolve import fold, fold_entry, seal
 from tests.journals import ARGUMENTS, HASH, KEY, journal, state_at
 from tests.unit.runtime.loop.tales import (
@@ -26,6 +27,7 @@ from tests.unit.runtime.loop.tales import (
     decided,
     evidence,
     intended,
+    next_of,
     observed,
     reserved,
     resolved,
@@ -133,6 +135,20 @@ def test_a_lost_step_counts_and_is_charged() -> None:
         reserved(state, 1, is_final=True), e.StepLost(step=1, charged=Amount(tokens=5), why="x")
     )
     assert (final.step_count, final.spent.tokens) == (1, 505), "the final turn is no step"
+
+
+def test_a_failed_attempt_is_charged_and_is_no_step() -> None:
+    tried = Attempt(request_id="r", started_at=T0, duration_s=2.0)
+    failed = e.AttemptFailed(step=1, charged=Amount(tokens=500), attempt=tried)
+    state = told(reserved(told(born(), failed), 1), failed)
+    assert (state.step_count, state.spent.tokens, state.usage.tokens) == (0, 1000, 0)
+    assert (state.model_calls, state.model_s, state.failed_attempts) == (2, 4.0, 2)
+    ask = next_of(state)
+    assert isinstance(ask, d.Decide)
+    assert ask.reserve is not None
+    assert ask.reserve.step == 1, "the same step is reserved again"
+    after = told(reserved(state, 1), decided(text("hm")))
+    assert (after.step_count, after.model_calls, after.failed_attempts) == (1, 3, 0)
 
 
 def test_more_than_reserved_is_noted() -> None:

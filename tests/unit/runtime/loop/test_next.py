@@ -9,6 +9,7 @@ from messages.parts import Amount, Limits
 from messages.state import LoopState
 from messages.status import Reason, Status
 from runtime.loop import directives as d
+from runtime.loop.interrupted import left_over
 from tests import journals
 from tests.unit.runtime.loop.tales import (
     CANCEL,
@@ -196,6 +197,28 @@ def test_a_cancel_goes_before_everything_but_what_may_have_started() -> None:
     assert ending == d.Finish(
         status=Status.CANCELLED, reason=Reason.BY_PERSON, signal=CANCEL, why="wrong order"
     )
+
+
+def test_a_cancel_gives_what_cannot_have_happened_its_result_first() -> None:
+    state = intended(allowed("look", "mail"), 1)
+    directive = next_of(state, cancel=CANCEL)
+    assert isinstance(directive, d.Record)
+    assert [(n.ordinal, n.kind) for n in directive.events if isinstance(n, e.Observed)] == [
+        (0, "cancelled")
+    ]
+    state = told(state, *directive.events)
+    assert next_of(state, cancel=CANCEL) == d.Reconcile(ordinal=1, is_cancelling=True)
+
+
+def test_the_end_of_a_run_leaves_no_call_without_a_word() -> None:
+    state = intended(allowed("look", "mail", "mail"), 1)
+    assert [(n.ordinal, n.kind) for n in left_over(state) if isinstance(n, e.Observed)] == [
+        (0, "not_started"),
+        (1, "unknown"),
+        (2, "not_started"),
+    ]
+    assert left_over(told(state, *left_over(state))) == ()
+    assert left_over(born()) == ()
 
 
 def test_a_cancel_by_the_parents_end_says_so() -> None:

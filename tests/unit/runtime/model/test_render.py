@@ -16,11 +16,13 @@ from messages.ledger import Entry
 from messages.parts import Amount, Block, Reservation
 from messages.state import LoopState
 from runtime.loop.budget import STEP_OVERHEAD_BYTES, input_bound
+from runtime.loop.interrupted import left_over
 from runtime.model.render import (
     FINAL_OVERHEAD_BYTES,
     UNNAMEABLE,
     Conversation,
     Sent,
+    _results,
     fold_conversation,
     input_size,
     request_of,
@@ -31,10 +33,12 @@ from tests.unit.runtime.loop.loop_world import SPEC, World, text, use, variants
 from tests.unit.runtime.loop.tales import (
     NO,
     accepted,
+    allowed,
     authorised,
     born,
     decided,
     evidence,
+    intended,
     told,
 )
 
@@ -167,6 +171,18 @@ def test_a_result_is_data_with_its_provenance() -> None:
     result = shown(talk)
     assert set(result) == {"evidence", "source", "request_id", "data"}
     assert (result["evidence"], result["source"]) == ("ev-2", "refunds-service")
+
+
+def test_a_call_whose_outcome_was_never_known_has_its_result_too() -> None:
+    state = intended(allowed("look", "mail"), 1)
+    state = told(state, *left_over(state))
+    assert state.turn is not None
+    never_ran, unknown = _results(state, state.turn)
+    assert (never_ran["tool_use_id"], unknown["tool_use_id"]) == ("tu-0", "tu-1")
+    assert msgspec.json.decode(never_ran["content"])["outcome"] == "not_started, not executed"
+    said = msgspec.json.decode(unknown["content"])
+    assert (said["error"], said["outcome"]) == ("OUTCOME_UNKNOWN", "unknown, it may have happened")
+    assert unknown["is_error"]
 
 
 def test_text_inside_a_result_stays_inside_its_quotes() -> None:
