@@ -75,8 +75,8 @@ async def _play_all(
             await anyio.Path(place).mkdir()
             row = report.summary(cell, await play(cell, place, trials))
             rows[cell.name] = row
-            word = "ok" if report.is_right(row) else f"WRONG {row}"
-            sys.stderr.write(f"{len(rows)}/{len(cells)} {cell.name}: {word}\n")
+            word = "ok" if report.is_right(row) else "WRONG"
+            sys.stderr.write(f"{len(rows)}/{len(cells)} {cell.name}: {word} {json.dumps(row)}\n")
             sys.stderr.flush()
 
     async with anyio.create_task_group() as tasks:
