@@ -9,6 +9,7 @@ ended wrongly or not at all, or a cell's fault never fired.
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -36,6 +37,7 @@ def main() -> int:
     if options.list:
         sys.stdout.write("\n".join([*[cell.name for cell in cells], *[disk.NAME] * has_disk, ""]))
         return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # nothing of ours may outlive us
     folder = Path(tempfile.mkdtemp(prefix="treadle-faults-"))
     try:
         rows = anyio.run(_play_all, cells, folder, options.trials, options.jobs)

@@ -171,6 +171,7 @@ async def _mend(world: World, cell: Cell, trial: Trial, fired: dict[str, Any]) -
             await broken.kill()
             await world.start(broken)
         case "stop":
+            await world.stopped(broken)
             if cell.loses_server:
                 await world.kill_server()
             else:
@@ -202,7 +203,9 @@ async def _dump(world: World, cell: Cell, trial: Trial) -> None:
     for daemon in world.daemons:
         if daemon.is_running:
             os.kill(daemon.process.pid, signal.SIGABRT)  # faulthandler prints its stacks
-            await daemon.process.wait()
+            os.kill(daemon.process.pid, signal.SIGCONT)
+            with anyio.move_on_after(5.0):
+                await daemon.process.wait()
     _say("\n".join([*text, await _tail(world)]))
 
 

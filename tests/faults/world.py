@@ -90,6 +90,12 @@ class World:
         """The process that a fault hit."""
         return next(daemon for daemon in self.daemons if daemon.process.pid == fired["pid"])
 
+    async def stopped(self, daemon: Daemon) -> None:
+        """Wait until it stands still: it leaves word a moment before it does."""
+        place = anyio.Path(f"/proc/{daemon.process.pid}/stat")
+        while (await place.read_text()).rpartition(")")[2].split()[0] != "T":  # noqa: ASYNC110
+            await anyio.sleep(POLL_S)
+
     # ------------------------------------------------------------------ faults
     def _marker(self, trial: int) -> Path:
         return self._folder / f"trial-{trial}" / "fired"
