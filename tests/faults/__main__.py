@@ -9,6 +9,7 @@ ended wrongly or not at all, or a cell's fault never fired.
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -36,6 +37,7 @@ def main() -> int:
     if options.list:
         sys.stdout.write("\n".join([*[cell.name for cell in cells], *[disk.NAME] * has_disk, ""]))
         return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # nothing of ours may outlive us
     folder = Path(tempfile.mkdtemp(prefix="treadle-faults-"))
     try:
         rows = anyio.run(_play_all, cells, folder, options.trials, options.jobs)
@@ -75,8 +77,8 @@ async def _play_all(
             await anyio.Path(place).mkdir()
             row = report.summary(cell, await play(cell, place, trials))
             rows[cell.name] = row
-            word = "ok" if report.is_right(row) else f"WRONG {row}"
-            sys.stderr.write(f"{len(rows)}/{len(cells)} {cell.name}: {word}\n")
+            word = "ok" if report.is_right(row) else "WRONG"
+            sys.stderr.write(f"{len(rows)}/{len(cells)} {cell.name}: {word} {json.dumps(row)}\n")
             sys.stderr.flush()
 
     async with anyio.create_task_group() as tasks:

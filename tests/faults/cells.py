@@ -3,7 +3,7 @@
 Windows around a write (DESIGN.md section 6): A, no durable intent yet; B, intended and not done;
 C, done and not recorded. A cell ``B.lookup`` kills the whole daemon; ``B.lookup.executor`` kills
 the executor in a process of its own; ``pause.…`` stops a process for longer than its lease and W
-while a second one of its role is alive.
+while a second one of its role is alive. ``kill.…`` and ``term.…`` go through the steps in order.
 """
 
 from collections.abc import Iterator
@@ -88,6 +88,11 @@ _ROLES: Final[dict[str, Point]] = {
     "checkpointer": "checkpointer.before_commit",
     "checkpointer.answer": "checkpointer.after_commit",
     "notifier": "notifier.before_notify",
+}
+_WITH_A_PEER: Final[dict[str, Point]] = {
+    "orchestrator": "orchestrator.after_decide",
+    "planner": "planner.before_model",
+    "executor": "executor.after_claim",
 }
 _STEPS: Final[tuple[Point, ...]] = (
     "gateway.before_create",
@@ -182,6 +187,11 @@ def _others() -> Iterator[Cell]:
         role = name.partition(".")[0]
         effect: Effect = "blind" if role == "notifier" else "replay"
         yield Cell(name=f"role.{name}", point=point, effect=effect, place=role)
+    for (
+        role,
+        step,
+    ) in _WITH_A_PEER.items():  # how soon a peer goes on, without the time to start one
+        yield Cell(name=f"peer.{role}", point=step, place=role, has_peer=True)
     for (window, point), effect in product(_WINDOWS.items(), EFFECTS):
         yield Cell(
             name=f"nats.{window}.{effect}",
@@ -192,13 +202,9 @@ def _others() -> Iterator[Cell]:
             loses_server=True,
         )
     for step in _STEPS:
+        yield Cell(name=f"kill.{step}", point=step)
         yield Cell(name=f"term.{step}", point=step, action="term")
     yield Cell(name="term.tool", point="executor.after_claim", action="term", is_slow=True)
-    for name in ("before", "after"):
-        point: Point = (
-            "orchestrator.before_publish" if name == "before" else "orchestrator.after_publish"
-        )
-        yield Cell(name=f"publish.{name}", point=point)
 
 
 CELLS: Final[tuple[Cell, ...]] = (*_windows(), *_pauses(), *_others())

@@ -71,8 +71,8 @@ async def unresolved(data_dir: Path) -> set[str]:
         return {row["run_id"] for row in listed["effects"]}
 
 
-async def known(data_dir: Path) -> set[str]:
-    """The runs of the keys that are known to have happened."""
+async def key_state(data_dir: Path, cell: Cell, run_id: str) -> str:
+    """What the ledger knows of the run's key."""
     async with Client.connect(data_dir) as client:
-        listed = await client.effects(limit=1000)
-        return {row["run_id"] for row in listed["effects"] if row["state"] == "done"}
+        shown = await client.effects(key=f"{cell.effect}:{run_id}:v1")
+        return shown["effects"][0]["state"]

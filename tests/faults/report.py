@@ -11,6 +11,8 @@ from tests.faults.trial import Trial
 
 STEPS: Final = 1
 """Decisions of a run that only writes; one more where it reads first."""
+_SETTLED: Final = {"done": 1, "free": 0}
+"""Effects of a key that whoever had been stopped settled after the end of the run."""
 FAILURES: Final = ("effects_over_1", "wrong_end", "wedged", "errors")
 
 
@@ -25,8 +27,8 @@ def wrong(cell: Cell, trial: Trial) -> list[str]:
             found.append(f"SUCCEEDED with {trial.effects} effects")
         end = "done"
     elif (status, reason) == ("FAILED", "unknown_effect"):
-        if not trial.is_flagged and not (trial.is_settled and trial.effects == 1):
-            found.append("its unknown effect is neither unresolved nor settled since")
+        if not trial.is_flagged and trial.effects != _SETTLED.get(trial.key_state):
+            found.append(f"its key is {trial.key_state}, unflagged, with {trial.effects} effects")
         end = "unknown"
     else:
         end = f"{status} {reason}"

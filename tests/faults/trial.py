@@ -19,10 +19,12 @@ from tests.faults.cells import Cell
 from tests.faults.world import GRACE_S, LEASE_S, PAUSE_S, POLL_S, World, opened
 from treadle import Client
 
-WEDGE_S: Final = max(LEASE_S, PAUSE_S, ACK_WAIT_S) + 35.0
-"""A run that has not ended so long after its submission is wedged: the longest that anything may
-rightly take (here: a task that a killed gateway had taken comes again), and time for a slow machine
-to start two processes. The only time that decides a trial."""
+WEDGE_S: Final = max(LEASE_S, PAUSE_S, ACK_WAIT_S) + 30.0
+"""A run is wedged where so long after it was submitted no fault has fired, or so long after
+everybody is up again it has not ended: the longest that anything may rightly take (here: a task
+that a killed gateway had taken comes again) and more. The only time that decides a trial."""
+_TRIES: Final = 3
+"""Of a world that does not come up, which is an error of its own."""
 _LAST_S: Final = 2.0
 """A fault may come after the end of the run, as where its result is published."""
 _LOG_LINES: Final = 120
@@ -37,7 +39,7 @@ class Trial:
         exit_s: How long the process took to end after it was told to.
         shown: ``show`` of the run at its end.
         is_flagged: Its key is among the unresolved ones.
-        is_settled: Its key is known to have happened.
+        key_state: What the ledger knew of its key then.
         effects: How often the downstream did it; known once the world is closed.
     """
 
@@ -47,7 +49,7 @@ class Trial:
     shown: dict[str, Any] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
     is_flagged: bool = False
-    is_settled: bool = False
+    key_state: str = ""
     is_wedged: bool = False
     error: str = ""
     problems: list[str] = field(default_factory=list)
@@ -61,22 +63,33 @@ class Trial:
 async def play(cell: Cell, folder: Path, trials: int) -> list[Trial]:
     """Play so many trials of a cell, in one world for as long as nothing is wedged in it."""
     played: list[Trial] = []
+    tries = 0
     while len(played) < trials:
-        place = folder / f"world-{len(played)}"
+        place = folder / f"world-{tries}-{len(played)}"
         await anyio.Path(place).mkdir()
-        async with opened(cell, place, trials) as world:
-            here: list[Trial] = []
-            while len(played) + len(here) < trials:
-                here.append(await _play(world, cell, len(played) + len(here) + 1))
-                if here[-1].is_wedged or here[-1].error:
-                    break
-            else:
-                here[-1].problems += await _closed(world)
-            counts = await world.effects()
-        for trial in here:
-            trial.effects = counts.get(trial.run_id, 0)
-        played += here
+        try:
+            async with opened(cell, place, trials) as world:
+                played += await _play_in(world, cell, range(len(played) + 1, trials + 1))
+        except (TimeoutError, AssertionError) as error:  # it did not come up
+            tries += 1
+            if tries == _TRIES:
+                return [*played, Trial(len(played) + 1, error=f"no world: {error!r}")]
     return played
+
+
+async def _play_in(world: World, cell: Cell, numbers: range) -> list[Trial]:
+    """The trials of one world; it is over after one that went wrong."""
+    here: list[Trial] = []
+    for number in numbers:
+        here.append(await _play(world, cell, number))
+        if here[-1].is_wedged or here[-1].error:
+            break
+    else:
+        here[-1].problems += await _closed(world)
+    counts = await world.effects()
+    for trial in here:
+        trial.effects = counts.get(trial.run_id, 0)
+    return here
 
 
 async def _closed(world: World) -> list[str]:
@@ -91,11 +104,9 @@ async def _play(world: World, cell: Cell, number: int) -> Trial:
     try:
         await world.up()
         await world.arm(number)
-        with anyio.move_on_after(WEDGE_S):
-            await _run(world, cell, trial)
-            return trial
-        trial.is_wedged = True
-        await _dump(world, cell, trial)
+        await _run(world, cell, trial)
+        if trial.is_wedged:
+            await _dump(world, cell, trial)
     except Exception:  # noqa: BLE001 -- the suite goes on and says that it failed here
         trial.error = traceback.format_exc()
         _say(f"{cell.name} {trial.run_id}: {trial.error}\n{await _tail(world)}")
@@ -104,17 +115,23 @@ async def _play(world: World, cell: Cell, number: int) -> Trial:
 
 async def _run(world: World, cell: Cell, trial: Trial) -> None:
     is_submitted = await _submitted(world, cell, trial)
-    fired = await _until_fired(world, trial)
+    fired: dict[str, Any] | None = None
+    with anyio.move_on_after(WEDGE_S) as limit:
+        fired = await _until_fired(world, trial)
     if fired is not None:
         trial.fired_at = fired["at"]
         await _mend(world, cell, trial, fired)
     if not is_submitted:  # it broke before we heard that the task was stored
         await people.submit(world.base, cell, trial.run_id)
-    trial.shown = await people.ended(world.data_dir, trial.run_id)
+    if not limit.cancelled_caught:
+        with anyio.move_on_after(WEDGE_S) as limit:
+            trial.shown = await people.ended(world.data_dir, trial.run_id)
+    if limit.cancelled_caught:
+        trial.is_wedged = True
+        return
     trial.events = await people.history(world.data_dir, trial.run_id)
     trial.is_flagged = trial.run_id in await people.unresolved(world.data_dir)
-    if not trial.is_flagged:  # whoever was stopped may have settled it after the end
-        trial.is_settled = trial.run_id in await people.known(world.data_dir)
+    trial.key_state = await people.key_state(world.data_dir, cell, trial.run_id)
 
 
 async def _submitted(world: World, cell: Cell, trial: Trial) -> bool:
@@ -154,13 +171,15 @@ async def _mend(world: World, cell: Cell, trial: Trial, fired: dict[str, Any]) -
             await broken.kill()
             await world.start(broken)
         case "stop":
+            await world.stopped(broken)
             if cell.loses_server:
                 await world.kill_server()
             else:
                 await anyio.sleep(fired["at"] + PAUSE_S - time.time())
             os.kill(broken.process.pid, signal.SIGCONT)
         case "term":
-            code = await broken.process.wait()
+            with anyio.fail_after(WEDGE_S):
+                code = await broken.process.wait()
             trial.exit_s = exit_s = time.time() - fired["at"]
             if code != 0:
                 trial.problems.append(f"told to stop, it ended with {code}")
@@ -184,7 +203,9 @@ async def _dump(world: World, cell: Cell, trial: Trial) -> None:
     for daemon in world.daemons:
         if daemon.is_running:
             os.kill(daemon.process.pid, signal.SIGABRT)  # faulthandler prints its stacks
-            await daemon.process.wait()
+            os.kill(daemon.process.pid, signal.SIGCONT)
+            with anyio.move_on_after(5.0):
+                await daemon.process.wait()
     _say("\n".join([*text, await _tail(world)]))
 
 

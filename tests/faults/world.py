@@ -31,6 +31,8 @@ ENV: Final = {
     "TREADLE_RUNTIME__HEARTBEAT_S": "0.3",
     "TREADLE_RUNTIME__SILENCE_S": "0.9",
 }
+START_S: Final = 90.0
+"""Patience with a process that starts; it says nothing about what is tested."""
 SLOW_S: Final = 1.2
 """A tool call of this length outlasts every phase of a drain but the one that waits for it."""
 POLL_S: Final = 0.01
@@ -57,7 +59,8 @@ class World:
         self.others = [self._daemon(name, env) for name in names]
 
     def _daemon(self, name: str, env: dict[str, str]) -> Daemon:
-        return Daemon(self.data_dir, app="tests.faults.app:app", env=env, name=name)
+        app = "tests.faults.app:app"
+        return Daemon(self.data_dir, app=app, env=env, name=name, ready_s=START_S)
 
     @property
     def daemons(self) -> list[Daemon]:
@@ -86,6 +89,12 @@ class World:
     def broken(self, fired: dict[str, Any]) -> Daemon:
         """The process that a fault hit."""
         return next(daemon for daemon in self.daemons if daemon.process.pid == fired["pid"])
+
+    async def stopped(self, daemon: Daemon) -> None:
+        """Wait until it stands still: it leaves word a moment before it does."""
+        place = anyio.Path(f"/proc/{daemon.process.pid}/stat")
+        while (await place.read_text()).rpartition(")")[2].split()[0] != "T":  # noqa: ASYNC110
+            await anyio.sleep(POLL_S)
 
     # ------------------------------------------------------------------ faults
     def _marker(self, trial: int) -> Path:

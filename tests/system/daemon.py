@@ -33,6 +33,7 @@ class Daemon:
         env: dict[str, str] | None = None,
         name: str = "up",
         model: str = "scripted",
+        ready_s: float = READY_S,
     ) -> None:
         self.data_dir = data_dir
         self._app = app
@@ -41,6 +42,7 @@ class Daemon:
         self._process: Process | None = None
         self._lives = 0
         self._name = name
+        self._ready_s = ready_s
 
     async def up(self, *more: str) -> None:
         """Start and wait until it says that it is ready."""
@@ -59,7 +61,7 @@ class Daemon:
                 env=self._env,
                 cwd=self.data_dir.parent,
             )
-        with anyio.fail_after(READY_S):
+        with anyio.fail_after(self._ready_s):
             while not await self._is_ready():
                 if self._process.returncode is not None:
                     raise AssertionError(f"it ended: {await self.log()}")
