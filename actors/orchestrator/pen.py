@@ -207,6 +207,7 @@ class Pen:
 
     def _append(self, append_id: str) -> Append:
         state = self.state
+        stretch_s = round(self._clock.monotonic() - self._stretch_from, 6)
         return Append(
             tenant=state.tenant,
             run_id=state.run_id,
@@ -215,9 +216,9 @@ class Pen:
             prev_hash=self._base.head_hash,
             process=self._process,
             take_id=self.take_id,
-            active_s=round(self._clock.monotonic() - self._stretch_from, 6),
+            active_s=stretch_s,
             events=tuple(self._events),
-            summary=summarise(state),
+            summary=summarise(state, stretch_s),
             named=tuple(sorted(self._named)),
         )
 

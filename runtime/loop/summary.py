@@ -4,8 +4,13 @@ from messages.ledger import Summary
 from messages.state import LoopState
 
 
-def summarise(state: LoopState) -> Summary:
-    """The row the ledger keeps beside the journal."""
+def summarise(state: LoopState, stretch_s: float = 0.0) -> Summary:
+    """The row the ledger keeps beside the journal.
+
+    Args:
+        state: folded, the events of the entry included.
+        stretch_s: active seconds that this entry adds.
+    """
     return Summary(
         agent=state.agent,
         agent_code=state.agent_code,
@@ -19,7 +24,7 @@ def summarise(state: LoopState) -> Summary:
         limits=state.limits,
         usage=state.usage,
         cost_microusd=state.spent.cost_microusd,
-        active_s=state.active_s,
+        active_s=state.active_s + stretch_s,
     )
 
 

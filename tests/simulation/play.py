@@ -12,6 +12,7 @@ from messages.state import LoopState
 from messages.status import Status
 from runtime.ledger import chain
 from runtime.loop.evolve import fold
+from runtime.loop.summary import summarise
 from runtime.model import retry
 from tests.simulation.agents import ROGUE, plan_of
 from tests.simulation.judge import TENANT
@@ -139,6 +140,8 @@ class Play:
         except BrokenChain as error:
             broken("chain", error.message)
         state = fold(loaded.entries)
+        if summarise(state) != loaded.row.summary:
+            broken("summary", f"{run_id}: the row does not say what its journal says")
         world.judge.counts["decisions"] += state.step_count
         if not state.status.is_terminal:
             broken("wedged", f"{run_id} is {state.status} {state.reason}")
