@@ -14,13 +14,11 @@ from actors.orchestrator.pen import Pen
 from messages.ledger import Append
 from runtime.ledger.rules import append
 from tests.simulation.plants.plant import Mix, Patch, Plant
-from tests.simulation.plants.roles import not_waiting_for_settle
 
 _WRITES = Mix(
     kinds=("pay", "book", "note"),
     faults={"loss": 2, "slow": 0, "kill": 1, "downstream": 0, "disk": 0, "freeze": 0},
 )
-_GIFTS = Mix(kinds=("gift",), faults={"loss": 2, "slow": 2, "downstream": 0, "kill": 0})
 
 
 def no_append_id(patch: Patch) -> None:
@@ -65,13 +63,6 @@ COST = (
         breaks=no_settle,
         mix=_WRITES,
         counter="unsettled",
-    ),
-    Plant(
-        name="blind does not wait for Settle",
-        without="a blind write is flagged W after its claim",
-        breaks=not_waiting_for_settle,
-        mix=_GIFTS,
-        counter="unknown_effect",
     ),
     Plant(
         name="never released cleanly",

@@ -158,16 +158,6 @@ def one_more_try(patch: Patch) -> None:
         patch.put(owner, "MAX_INTENTS", 10**9)
 
 
-def not_waiting_for_settle(patch: Patch) -> None:
-    """An unknown outcome is undecidable at once."""
-
-    async def hasty(hand: Hand, call: Any, found: Any) -> bool:
-        del found
-        return await reconcile._undecidable(hand, call, "who knows")
-
-    patch.put(reconcile, "_started", hasty)
-
-
 def ends_without_settling(patch: Patch) -> None:
     """A run that has open calls goes on as if it had none."""
     patch.put(loop_next, "OPEN_PHASES", frozenset({"nothing"}))
