@@ -16,12 +16,14 @@ def main() -> int:
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed")
     parser.add_argument("--no-plants", action="store_true", help="the clean code only")
     parser.add_argument("--plant", action="append", choices=sorted(PLANTS), help="only this one")
+    parser.add_argument("--mix", choices=sorted(PLANTS), help="a plant's workload, without it")
     parser.add_argument("-o", dest="form", choices=("json", "text"), default="text")
     given = parser.parse_args()
     if given.seeds == 1:
-        sys.stderr.write(f"{USUAL.options(given.first)}\n")
+        mix = PLANTS[given.mix].mix if given.mix else USUAL
+        sys.stderr.write(f"{mix.options(given.first)}\n")
     plants = [] if given.no_plants else given.plant or list(PLANTS)
-    campaign = run(given.seeds, given.first, plants)
+    campaign = run(given.seeds, given.first, plants, given.mix or "")
     report = campaign.report()
     sys.stdout.write(json.dumps(report, indent=None if given.form == "json" else 2) + "\n")
     is_all_found = report["planted_found"] == report["planted_total"]

@@ -1,5 +1,6 @@
 """Many seeds: the clean code over all of them, some of them twice, and every planted defect."""
 
+import shlex
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ class Campaign:
     bad: list[Played] = field(default_factory=list)
     bad_mixes: list[tuple[str, Played]] = field(default_factory=list)
     planted: dict[str, float] = field(default_factory=dict)
+    costs: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, done: Done) -> None:
@@ -55,6 +57,7 @@ class Campaign:
             "schedules_per_cpu_minute": round(self.seeds / self.cpu_s * 60, 1) if self.cpu_s else 0,
             "events_per_second": round(self.steps / self.cpu_s, 1) if self.cpu_s else 0,
             "planted": self.planted,
+            "planted_cost_ratios": self.costs,
             "planted_found": sum(rate > 0 for rate in self.planted.values()),
             "planted_total": len(self.planted),
             "determinism_mismatches": self.mismatches,
@@ -63,24 +66,25 @@ class Campaign:
         }
 
 
-def run(seeds: int, first: int, plants: Iterable[str]) -> Campaign:
+def run(seeds: int, first: int, plants: Iterable[str], mix: str = "") -> Campaign:
     """The whole of it.
 
     Args:
         seeds: How many.
         first: The first one.
         plants: Names; each is played over seeds 0, 1, 2, …
+        mix: A plant whose workload and faults the clean code is given; empty: the usual ones.
     """
     campaign = Campaign()
     with Pool() as pool:
         batches = [
-            Batch(first=start, count=min(BATCH, first + seeds - start))
+            Batch(first=start, count=min(BATCH, first + seeds - start), mix=mix)
             for start in range(first, first + seeds, BATCH)
         ]
         for number, (_, done) in enumerate(pool.play(batches), 1):
             campaign.add(done)
             for bad in (one for one in done.played if one.violations):
-                _tell(bad)
+                _tell(bad, mix=mix)
             if number % 20 == 0:
                 _say(f"{campaign.seeds} seeds, {len(campaign.bad)} with violations")
         for batch in batches[::AGAIN_EVERY]:
@@ -97,10 +101,13 @@ def run(seeds: int, first: int, plants: Iterable[str]) -> Campaign:
 def _look_for(plant: Plant, pool: Pool, campaign: Campaign, seeds: int) -> float:
     """The share of schedules that show a defect; 0: it was not found."""
     if plant.counter:
-        return _cost_of(plant, pool)
+        ratio = campaign.costs[plant.name] = _cost_ratio(plant, pool)
+        return float(ratio >= COST_RATIO)
     clean = Batch(first=0, count=min(MIX_SEEDS, seeds), mix=plant.name)
     [(_, done)] = pool.play([clean])
-    campaign.bad_mixes += [(plant.name, one) for one in done.played if one.violations]
+    for bad in (one for one in done.played if one.violations):
+        campaign.bad_mixes.append((plant.name, bad))
+        _tell(bad, mix=plant.name)
     most = min(PLANT_SEEDS, seeds)
     played = broken = 0
     while played < most and not broken:
@@ -115,8 +122,8 @@ def _look_for(plant: Plant, pool: Pool, campaign: Campaign, seeds: int) -> float
     return round(broken / played, 4)
 
 
-def _cost_of(plant: Plant, pool: Pool) -> float:
-    """How much more it costs, if that is enough to count as found."""
+def _cost_ratio(plant: Plant, pool: Pool) -> float:
+    """How many times what the clean code costs it costs."""
     batches = [
         Batch(first=start, count=BATCH, mix=plant.name, plant=planted)
         for planted in ("", plant.name)
@@ -125,16 +132,16 @@ def _cost_of(plant: Plant, pool: Pool) -> float:
     cost = {"": 0, plant.name: 0}
     for batch, done in pool.play(batches):
         cost[batch.plant] += sum(one.counts.get(plant.counter, 0) for one in done.played)
-    ratio = cost[plant.name] / max(cost[""], 1)
-    return round(ratio, 2) if ratio >= COST_RATIO else 0.0
+    return round(cost[plant.name] / max(cost[""], 1), 2)
 
 
-def _tell(bad: Played) -> None:
+def _tell(bad: Played, *, mix: str = "") -> None:
     """A failure, and how to see it again."""
     _say(f"seed {bad.seed}: {'; '.join(bad.violations[:5])}")
     for line in bad.last:
         _say(f"    {line}")
-    _say(f"again: python -m tests.simulation --from {bad.seed} --seeds 1 --no-plants")
+    more = f" --mix {shlex.quote(mix)}" if mix else ""
+    _say(f"again: python -m tests.simulation --from {bad.seed} --seeds 1 --no-plants{more}")
 
 
 def _say(text: str) -> None:

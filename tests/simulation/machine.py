@@ -94,7 +94,7 @@ class Machine(asyncio.BaseEventLoop):
 
     def close(self) -> None:
         """Let go of what the dead and the living left undone; nothing of it does anything more."""
-        hook, sys.unraisablehook = sys.unraisablehook, _say_nothing
+        hook, sys.unraisablehook = sys.unraisablehook, say_nothing
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # some were never begun
@@ -157,7 +157,7 @@ class Machine(asyncio.BaseEventLoop):
 _NOBODY = contextvars.Context()
 
 
-def _say_nothing(_: object) -> None:
+def say_nothing(_: object) -> None:
     """What dead coroutines complain of when they are let go of."""
 
 

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 
 import msgspec
 
+from tests.simulation.machine import say_nothing
 from tests.simulation.plants import PLANTS
 from tests.simulation.plants.plant import USUAL, Mix
 from tests.simulation.play import Played, play
@@ -57,6 +58,7 @@ def _play(batch: Batch, mix: Mix) -> "list[Played]":
 
 def main() -> None:
     """Until there are no more batches."""
+    sys.unraisablehook = say_nothing
     gc.collect()
     gc.freeze()  # what was imported is not looked through again after every schedule
     for line in sys.stdin:
