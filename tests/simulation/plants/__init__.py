@@ -6,8 +6,9 @@ bring its own workload and mix of faults; its seeds are 0, 1, 2, … like everyb
 
 from tests.simulation.plants.cost import COST
 from tests.simulation.plants.ledger import LEDGER
+from tests.simulation.plants.owners import OWNERS
 from tests.simulation.plants.plant import Plant
 from tests.simulation.plants.roles import ROLES
 
-PLANTS: dict[str, Plant] = {plant.name: plant for plant in (*LEDGER, *ROLES, *COST)}
+PLANTS: dict[str, Plant] = {plant.name: plant for plant in (*LEDGER, *OWNERS, *ROLES, *COST)}
 """By name."""

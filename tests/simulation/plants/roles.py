@@ -22,7 +22,8 @@ from runtime.ledger.rules import agree, derive
 from runtime.loop import budget
 from runtime.loop import next as loop_next
 from runtime.tools.workers import Workers
-from tests.simulation.plants.ledger import LOSSY, claims_twice
+from tests.simulation.plants.ledger import claims_twice
+from tests.simulation.plants.owners import LOSSY
 from tests.simulation.plants.plant import Mix, Patch, Plant
 
 
