@@ -47,6 +47,7 @@ class Executor(Actor):
     """
 
     role = "executor"
+    is_slow = True
 
     def __init__(  # noqa: PLR0913 - what running a tool takes
         self,

@@ -44,6 +44,7 @@ class Planner(Actor):
     """
 
     role = "planner"
+    is_slow = True
 
     def __init__(
         self,

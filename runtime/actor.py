@@ -4,6 +4,7 @@ The knowledge of a role sits in a pure module named after it; its actor in ``act
 shell that turns a request into a reply.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -29,6 +30,8 @@ class Actor(ABC):
 
     role: ClassVar[str]
     is_inline: ClassVar[bool] = False
+    is_slow: ClassVar[bool] = False
+    """Its calls may take minutes, as those of tools and models do."""
     slots: ClassVar[int] = 64
     pending: ClassVar[int] = 1024
 
@@ -36,6 +39,8 @@ class Actor(ABC):
         """Args: bus: the process's connection."""
         self.bus = bus
         self._serving: list[Serving] = []
+        self.is_apart = False
+        """No run is driven in this process."""
         self.is_serving = anyio.Event()
 
     @abstractmethod
@@ -90,13 +95,28 @@ class Actor(ABC):
                 self._serving.clear()
 
     async def drain(self, phase: Phase) -> None:
-        """Roles go on serving while runs finish and are given back; then they stop."""
-        if phase is not Phase.CLOSE:
-            return
+        """Let what is under way end; serve on while runs of this process finish; then stop.
+
+        A role with long calls that no run of this process needs takes nothing new at once: its
+        peers have the work.
+        """
+        match phase:
+            case Phase.STOP_TAKING:
+                if self.is_apart and self.is_slow:
+                    await self._stop()
+            case Phase.FINISH:
+                for serving in list(self._serving):
+                    await serving.finish(math.inf)  # the supervisor knows the grace period
+            case Phase.RELEASE:
+                return
+            case Phase.CLOSE:
+                await self._stop()
+                for serving in list(self._serving):
+                    await serving.finish(_LAST_S)
+
+    async def _stop(self) -> None:
         for serving in list(self._serving):
             await serving.stop()
-        for serving in list(self._serving):
-            await serving.finish(_LAST_S)
 
     @property
     def spec(self) -> ChildSpec:

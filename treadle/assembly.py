@@ -137,8 +137,11 @@ def assemble(parts: Parts, roles: tuple[str, ...] = ROLES) -> Roles:
     caller = parts.caller or Caller(
         clock=parts.clock, ids=parts.ids, chance=parts.chance, workers=Workers()
     )
+    answering = tuple(build() for role, build in builders.items() if role in roles)
+    for actor in answering:
+        actor.is_apart = "orchestrator" not in roles
     return Roles(
-        answering=tuple(build() for role, build in builders.items() if role in roles),
+        answering=answering,
         gateway=_gateway(parts) if "gateway" in roles else None,
         orchestrator=_orchestrator(parts) if "orchestrator" in roles else None,
         notifier=Notifier(parts.bus_of("notifier"), parts.settings.notify)

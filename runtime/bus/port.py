@@ -113,7 +113,7 @@ class Serving(Protocol):
         ...
 
     async def finish(self, grace_s: float) -> None:
-        """Return when every accepted request has been answered, or after ``grace_s`` seconds."""
+        """Return when all that was accepted by now has been answered, or after ``grace_s`` s."""
         ...
 
 

@@ -109,8 +109,9 @@ class Service:
 
     async def finish(self, grace_s: float) -> None:
         """See ``port.Serving``."""
+        accepted = frozenset(self._jobs)
         with anyio.move_on_after(grace_s):
-            while self._jobs:
+            while not accepted.isdisjoint(self._jobs):
                 await self._next_end()
 
     async def _next_end(self) -> None:
