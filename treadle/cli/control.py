@@ -4,16 +4,15 @@ from typing import Final
 
 import click
 
-from messages.errors import UsageError
 from treadle.cli import session
+from treadle.cli.agree import agree
 from treadle.cli.format import (
     Row,
     emit,
-    note,
     plain,
 )
 from treadle.cli.inspect import runs_text
-from treadle.cli.options import Options, command, current_options
+from treadle.cli.options import command, current_options
 
 _MOST: Final = 1000
 """The most runs that one bulk command touches."""
@@ -38,7 +37,13 @@ def cancel(*, run_id: str | None, agent: str | None, status: str | None, reason:
             if run_id is not None:
                 return [await api.cancel(run_id, reason=reason)]
             matches = await _matches(api, agent, status)
-            _confirm(matches, options)
+            if matches:
+                agree(
+                    f"Cancel these {len(matches)} runs?",
+                    options,
+                    would=f"cancel {len(matches)} runs",
+                    shown=runs_text(matches, options),
+                )
             return [await api.cancel(run["run_id"], reason=reason) for run in matches]
 
     rows = session.run_async(work)
@@ -49,22 +54,6 @@ def cancel(*, run_id: str | None, agent: str | None, status: str | None, reason:
 async def _matches(api: session.Api, agent: str | None, status: str | None) -> list[Row]:
     reply = await api.list(status=status.upper() if status else None, agent=agent, limit=_MOST)
     return list(reply["runs"])
-
-
-def _confirm(matches: list[Row], options: Options) -> None:
-    """Show what would be cancelled and ask.
-
-    Raises:
-        UsageError: there is nobody to ask, and no ``--yes``.
-    """
-    if not matches:
-        return
-    note(options, runs_text(matches, options))
-    if options.is_yes:
-        return
-    if not options.may_ask:
-        raise UsageError(f"this would cancel {len(matches)} runs", hint="say --yes to do so")
-    click.confirm(f"Cancel these {len(matches)} runs?", default=False, abort=True, err=True)
 
 
 def _cancelled_text(rows: list[Row]) -> str:

@@ -62,6 +62,15 @@ class InterruptedByUserError(TreadleError):
     exit_code = INTERRUPTED
 
 
+class DeclinedError(TreadleError):
+    """A person was asked and said no."""
+
+    code = "DECLINED"
+
+    def __init__(self) -> None:
+        super().__init__("you said no, so nothing was done")
+
+
 class Failure(NamedTuple):
     """An error as it is shown."""
 

@@ -4,9 +4,9 @@ from typing import Final
 
 import click
 
-from messages.errors import UsageError
 from treadle.cli import session
-from treadle.cli.format import Row, emit, note, plain
+from treadle.cli.agree import agree
+from treadle.cli.format import Row, emit, plain
 from treadle.cli.inspect import runs_text
 from treadle.cli.options import Options, command, current_options
 
@@ -31,7 +31,7 @@ def pause(*, run_id: str | None, agent: str | None, is_all: bool, reason: str) -
         async with session.connect(options, session.OPERATOR) as api:
             if run_id is None:
                 reply = await api.list(agent=agent, limit=_MOST)
-                _confirm(list(reply["runs"]), agent, options)
+                _agree(list(reply["runs"]), agent, options)
             return await api.pause(run_id, agent=agent, everything=is_all, reason=reason)
 
     _print(options, session.run_async(work), "pause asked", "held")
@@ -62,22 +62,15 @@ def _check_one(run_id: str | None, agent: str | None, *, is_all: bool) -> None:
         raise click.UsageError("name one RUN, or give --agent A, or --all")
 
 
-def _confirm(matches: list[Row], agent: str | None, options: Options) -> None:
-    """Show which runs a hold reaches now, and ask.
-
-    Raises:
-        UsageError: there is nobody to ask, and no ``--yes``.
-    """
+def _agree(matches: list[Row], agent: str | None, options: Options) -> None:
+    """Show which runs a hold reaches now, and ask."""
     held = f"agent {agent}" if agent else "everything"
-    if matches:
-        note(options, runs_text(matches, options))
-    if options.is_yes:
-        return
-    if not options.may_ask:
-        problem = f"this would hold {held}, {len(matches)} open runs now"
-        raise UsageError(problem, hint="say --yes to do so")
-    text = f"Hold {held}, {len(matches)} open runs now?"
-    click.confirm(text, default=False, abort=True, err=True)
+    agree(
+        f"Hold {held}, {len(matches)} open runs now?",
+        options,
+        would=f"hold {held}, {len(matches)} open runs now",
+        shown=runs_text(matches, options) if matches else "",
+    )
 
 
 def _print(options: Options, reply: Row, of_run: str, key: str) -> None:

@@ -4,10 +4,10 @@ from typing import Final
 
 import click
 
-from messages.errors import UsageError
 from runtime.clock import MachineClock
 from treadle.cli import session
-from treadle.cli.format import Column, Row, ago, clipped, emit, facts, note, plain, table
+from treadle.cli.agree import agree
+from treadle.cli.format import Column, Row, ago, clipped, emit, facts, plain, table
 from treadle.cli.options import Options, current_options, room
 
 _MOST: Final = 500
@@ -73,7 +73,13 @@ def drop(*, ids: tuple[int, ...], reason: str) -> None:
 
     async def work() -> list[Row]:
         async with session.connect(options, session.OPERATOR) as api:
-            _confirm([await _read(api, one) for one in ids], options)
+            letters = [await _read(api, one) for one in ids]
+            agree(
+                f"Drop these {len(letters)} letters?",
+                options,
+                would=f"drop {len(letters)} letters",
+                shown=_list_text(letters, options),
+            )
             return [(await api.drop_letter(one, reason=reason))["letter"] for one in ids]
 
     _print(options, session.run_async(work), "dropped")
@@ -82,20 +88,6 @@ def drop(*, ids: tuple[int, ...], reason: str) -> None:
 async def _read(api: session.Api, letter_id: int) -> Row:
     letter: Row = (await api.letters(letter_id))["letters"][0]
     return letter
-
-
-def _confirm(letters: list[Row], options: Options) -> None:
-    """Show what would be lost and ask.
-
-    Raises:
-        UsageError: there is nobody to ask, and no ``--yes``.
-    """
-    note(options, _list_text(letters, options))
-    if options.is_yes:
-        return
-    if not options.may_ask:
-        raise UsageError(f"this would drop {len(letters)} letters", hint="say --yes to do so")
-    click.confirm(f"Drop these {len(letters)} letters?", default=False, abort=True, err=True)
 
 
 def _print(options: Options, rows: list[Row], word: str) -> None:

@@ -10,7 +10,7 @@ import click
 
 from messages.errors import NotFound
 from runtime.clock import MachineClock
-from treadle.cli import session
+from treadle.cli import agree, session
 from treadle.cli.format import (
     Column,
     Row,
@@ -181,8 +181,7 @@ def _confirm(seen: list[Row], options: Options) -> None:
     for approval in seen:
         note(options, approval_text(approval, options))
         if options.may_ask:
-            text = f"Approve {plain(approval['id'])}?"
-            click.confirm(text, default=False, abort=True, err=True)
+            agree.ask(f"Approve {plain(approval['id'])}?")
 
 
 def _hash_of(approval: Row) -> str:
