@@ -18,7 +18,7 @@ from messages.ledger import Claim, Claimed, Settle
 from messages.parts import Evidence, Problem
 from runtime.actor import Actor
 from runtime.artifacts import keep_if_large
-from runtime.asking import Asking
+from runtime.asking import Asking, GiveUp
 from runtime.bus.port import Bus, Work
 from runtime.clock import Clock, Ids
 from runtime.faults import fault
@@ -207,7 +207,8 @@ class Executor(Actor):
             is_proof = await self._settle(
                 request, claim_id, outcome.kind, outcome.evidence, outcome.problem
             )
-        except TreadleError as error:
+        except (TreadleError, GiveUp) as failure:
+            error = failure.cause if isinstance(failure, GiveUp) else failure
             log(Line.EFFECT_UNKNOWN, Level.WARNING, run_id=request.run_id, code=error.code)
             return outcome if outcome.kind == "ok" else _unknown(error.code, error.message)
         fault("executor.after_settle")

@@ -225,6 +225,8 @@ class LoopState(Part, kw_only=True):
     model_s: float = 0.0
     tool_s: float = 0.0
     model_calls: int = 0
+    retry_at: Timestamp = 0.0
+    """The provider asked to be left alone until then; 0: it did not."""
     failed_attempts: int = 0
     """Of the step under way, at the model."""
     tool_calls: int = 0

@@ -195,7 +195,7 @@ async def judge(hand: Hand, directive: d.Judge) -> bool:
     fault("orchestrator.after_judge")
     unmet = verdict.problem.message if verdict.problem else verdict.unmet
     if unmet is None:
-        hand.pen.add(e.Judged(step=hand.turn_step, is_met=True))
+        hand.pen.add(e.CompletionAccepted(step=hand.turn_step))
     elif directive.has_output:
         problem = Problem(code="COMPLETION_REJECTED", message=f"completion rejected: {unmet}")
         hand.pen.add(e.CompletionRejected(step=hand.turn_step, problem=problem))

@@ -16,10 +16,12 @@ from actors.orchestrator.hand import Hand
 from messages import events as e
 from messages import execution
 from messages.agent import ToolSpec
+from messages.authority import Grant
 from messages.errors import Busy, NoResponders, RemoteFailure, Silent, TreadleError
 from messages.parts import Evidence, Problem
 from messages.state import CallState
 from runtime.artifacts import INLINE_BYTES, keep_if_large
+from runtime.asking import GiveUp
 from runtime.faults import fault
 from runtime.loop import directives as d
 from runtime.loop.next import MAX_INTENTS
@@ -31,8 +33,12 @@ INTENTS_TEXT = "It could not be started in five tries."
 TURN_BYTES = 384 * 1024
 """Results of one turn that lie in the journal itself; an entry must fit the broker's limit."""
 _MIN_INLINE_BYTES = 4 * 1024
-_DELAYS_S = (0.0, 0.2, 0.4, 0.8, 1.6)
-"""Before each try of asking an executor."""
+_FIRST_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 2.0
+_AWAY_S = 20.0
+"""How long there may be no executor for a tool, as of every other role."""
+_READ_TRIES = 5
+"""Executors that may fall silent over one read."""
 
 
 def tool_of(hand: Hand, call: CallState) -> ToolSpec:
@@ -51,6 +57,7 @@ async def execute(hand: Hand, directive: d.Execute) -> bool:
         return True
     ordinals = [o for o in directive.ordinals if hand.call(o).phase in {"allowed", "intended"}]
     outcomes: dict[int, execution.Outcome | None] = {}
+    away: list[GiveUp] = []
 
     async def one(ordinal: int) -> None:
         call = hand.call(ordinal)
@@ -59,12 +66,17 @@ async def execute(hand: Hand, directive: d.Execute) -> bool:
             return
         # a read is cut at a cancel; a write that may have started has its time to settle
         with hand.interrupt.cutting(grace_s=hand.times.grace_s if call.phase == "intended" else 0):
-            outcomes[ordinal] = await ask_executor(hand, call)
+            try:
+                outcomes[ordinal] = await ask_executor(hand, call)
+            except GiveUp as error:  # the others of the turn have their time
+                away.append(error)
         fault("orchestrator.after_execute")
 
     await side_by_side(one, ordinals)
     for ordinal in sorted(outcomes):
         observe(hand, ordinal, await _light(hand, outcomes[ordinal], len(outcomes)))
+    if away:
+        raise away[0]
     return True
 
 
@@ -157,6 +169,9 @@ async def ask_executor(hand: Hand, call: CallState) -> execution.Outcome | None:
 
     Asked again while nobody has taken it, which starts nothing twice; and a read whose executor
     fell silent, which changes nothing.
+
+    Raises:
+        GiveUp: for a read, that there was no executor for too long; it can be asked for later.
     """
     action, grant = call.action, hand.grant(call.grant_id)
     if action is None or grant is None:
@@ -164,19 +179,32 @@ async def ask_executor(hand: Hand, call: CallState) -> execution.Outcome | None:
     is_write = action.key is not None
     evidence_id = hand.pen.state.next_evidence_id
     request = hand.order(execution.Execute, action, grant, evidence_id=evidence_id)
-    problem: Problem | None = None
-    for delay_s in _DELAYS_S:
-        if delay_s:
-            await hand.clock.sleep(delay_s)
+    started, tries = hand.clock.monotonic(), 0
+    while True:
         try:
             return await hand.asking.bus.ask(request, deadline_s=deadline_of(hand.agent, call.tool))
         except TreadleError as error:
-            code = error.remote_code if isinstance(error, RemoteFailure) else error.code
-            problem = Problem(code=code, message=error.message)
-            is_untaken = isinstance(error, NoResponders | Busy)
-            if not is_untaken and (is_write or not isinstance(error, Silent)):
-                break
-    return None if is_write else execution.Outcome(kind="error", problem=problem)
+            tries += 1
+            if isinstance(error, NoResponders | Busy):
+                is_over = not _may_wait(hand, grant, hand.clock.monotonic() - started)
+                if is_over and not is_write:
+                    raise GiveUp("executor", error) from error
+            else:
+                is_over = is_write or not isinstance(error, Silent) or tries >= _READ_TRIES
+            if is_over:
+                return None if is_write else execution.Outcome(kind="error", problem=_told(error))
+        await hand.clock.sleep(min(_FIRST_PAUSE_S * 2 ** (tries - 1), _LONGEST_PAUSE_S))
+
+
+def _may_wait(hand: Hand, grant: Grant, waited_s: float) -> bool:
+    """Whether an executor that is away may still come back in time for this grant."""
+    ends = grant.expires_at - hand.times.skew_s
+    return waited_s < _AWAY_S and hand.pen.now() < ends and not hand.is_draining
+
+
+def _told(error: TreadleError) -> Problem:
+    code = error.remote_code if isinstance(error, RemoteFailure) else error.code
+    return Problem(code=code, message=error.message)
 
 
 def observe(hand: Hand, ordinal: int, outcome: execution.Outcome | None) -> None:

@@ -16,6 +16,7 @@ from messages.authority import Grant
 from messages.ledger import Release, Signal
 from messages.parts import Action
 from messages.state import CallState
+from messages.status import Status
 from runtime.asking import Asking
 from runtime.clock import Clock, Ids
 from runtime.loop import directives as d
@@ -110,10 +111,14 @@ class Hand:
     async def suspend(self, directive: d.Suspend) -> bool:
         """Wait without a worker; the ledger keeps the run until a signal or ``until``."""
         self._close_reservation("the run was suspended")
+        is_answer = directive.status is Status.PAUSED or self.pen.state.status.is_suspended
         self.pen.add(
             e.Suspended(status=directive.status, reason=directive.reason, until=directive.until)
         )
-        self._name_controls()
+        if is_answer:
+            self._name_controls()
+        else:  # a pause that came in the meantime is not answered by this wait
+            self._name_resumed()
         await self.commit()
         return bool(self.pen.signals)
 

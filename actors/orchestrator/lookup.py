@@ -28,7 +28,10 @@ async def look_up(
     Raises:
         GiveUp: no executor, or no authoriser, answers for too long.
     """
-    grant = await settling_grant(hand, action, step=step, purpose="lookup")
+    try:
+        grant = await settling_grant(hand, action, step=step, purpose="lookup")
+    except TreadleError as error:  # as where the agent or the tool is known there no longer
+        return _undecidable(error.code, error.message)
     if grant is None:
         return _undecidable("POLICY_DENIED", "policy no longer allows the lookup")
     request = hand.order(execution.Reconcile, action, grant, step=step, evidence_id=evidence_id)

@@ -14,8 +14,6 @@ from runtime.loop.next import last_words
 
 _DECIDE_S = 600.0
 """The longest one attempt of a model may take."""
-_LONGEST_STAY_S = 2.0
-"""A longer pause before the next attempt is waited for without a worker."""
 
 
 async def decide(hand: Hand, directive: d.Decide) -> bool:
@@ -58,7 +56,7 @@ async def _failed(hand: Hand, failed: ModelFailed) -> bool:
         return await hand.finish(d.Finish(status=Status.FAILED, reason=reason, why=failed.message))
     for attempt in failed.attempts:
         pen.add(e.AttemptFailed(step=reservation.step, charged=failed.charged, attempt=attempt))
-    if pause_s > _LONGEST_STAY_S or failed.retry_after_s is not None:
+    if failed.retry_after_s is not None:
         # somebody else may go on with it, and not before: a process that dies does not shorten it
         until = pen.now() + pause_s
         return await hand.suspend(

@@ -11,6 +11,9 @@ from messages.state import Outstanding
 from runtime.asking import GiveUp
 from runtime.loop import directives as d
 
+MAX_TOGETHER = 32
+"""Findings of one entry, which must fit the broker's limit; more make entries of their own."""
+
 
 async def verify(hand: Hand, directive: d.Verify) -> bool:
     """Look executed writes up at once; what was found is noted even if some could not be asked.
@@ -37,17 +40,19 @@ async def verify(hand: Hand, directive: d.Verify) -> bool:
                 found[place] = finding
 
     await side_by_side(one, list(range(len(effects))))
-    for place in sorted(found):
+    for number, place in enumerate(sorted(found), 1):
         effect, finding = effects[place], found[place]
         hand.pen.add(
             e.Verified(
                 step=effect.step,
                 key=effect.key,
                 is_there=finding.kind == "happened",
-                evidence=await light(hand, finding.evidence, len(found)),
+                evidence=await light(hand, finding.evidence, min(len(found), MAX_TOGETHER)),
                 problem=_why(finding),
             )
         )
+        if number % MAX_TOGETHER == 0:
+            await hand.commit()
     if failures:
         raise failures[0]
     return True

@@ -31,6 +31,7 @@ from messages.events.step import (
     Accepted,
     Assessed,
     AttemptFailed,
+    CompletionAccepted,
     CompletionRejected,
     Consulted,
     Decided,
@@ -54,6 +55,7 @@ AnyEvent = (
     | Accepted
     | ProgressFlagged
     | Assessed
+    | CompletionAccepted
     | Judged
     | CompletionRejected
     | Planned
@@ -88,6 +90,7 @@ __all__ = [
     "Child",
     "ChildEnded",
     "ChildStarted",
+    "CompletionAccepted",
     "CompletionRejected",
     "Consulted",
     "Decided",

@@ -114,12 +114,16 @@ class Assessed(Event, kw_only=True, tag="assessed/1"):
 
 
 class Judged(Event, kw_only=True, tag="judged/1"):
-    """The predicate was asked: it holds, or after an observation it does not yet."""
+    """The predicate was asked after an observation and is not met yet."""
 
     step: int
-    unmet: str = ""
-    is_met: bool = False
-    """It holds, for the output that is proposed where one is."""
+    unmet: str
+
+
+class CompletionAccepted(Event, kw_only=True, tag="completion-accepted/1"):
+    """The predicate holds over recorded evidence, for the output that is proposed where one is."""
+
+    step: int
 
 
 class CompletionRejected(Event, kw_only=True, tag="completion-rejected/1"):

@@ -15,7 +15,7 @@ from messages.events import AnyEvent
 from messages.ledger import Entry
 from messages.parts import Amount, Problem
 from messages.state import LoopState, Question
-from messages.status import Status
+from messages.status import Reason, Status
 from runtime.loop import calls, progress, steps
 from runtime.loop.transitions import change as change_status
 
@@ -131,7 +131,9 @@ def evolve(state: LoopState, event: AnyEvent) -> LoopState:  # noqa: C901, PLR09
         case e.ProgressFlagged():
             return steps.flagged(state, event)
         case e.Judged():
-            return steps.in_turn(state, is_judged=True, is_met=event.is_met)
+            return steps.in_turn(state, is_judged=True, is_met=False)
+        case e.CompletionAccepted():
+            return steps.in_turn(state, is_judged=True, is_met=True)
         case e.CompletionRejected():
             return steps.in_turn(steps.grown(state, event.problem), problem=event.problem)
         case e.Rechecked():
@@ -234,6 +236,8 @@ def _status(state: LoopState, new: Status, reason: str, until: float | None) -> 
 def _suspended(state: LoopState, event: e.Suspended) -> LoopState:
     state = _status(state, event.status, event.reason, event.until)
     turn = state.turn
+    if event.reason == Reason.RETRY_AFTER and event.until is not None:
+        return replace(state, retry_at=event.until)
     if event.status is Status.WAITING and turn is not None and turn.proposal.kind == "wait":
         return steps.in_turn(state, is_waited=True)
     return state

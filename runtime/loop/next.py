@@ -86,6 +86,8 @@ def _open(by_phase: dict[str, list[CallState]]) -> list[CallState]:
 def _new_step(state: LoopState, agent: AgentSpec, now: Moment) -> Directive:
     if state.reservation is not None:
         return Decide()
+    if now.at < state.retry_at:  # a pause in between does not shorten it
+        return Suspend(status=Status.WAITING, reason=Reason.RETRY_AFTER, until=state.retry_at)
     if state.exhausted:
         return last_words(state, agent, now, Reason(state.exhausted))
     fit = budget.next_reservation(state, agent, stretch_s=now.stretch_s, take_id=now.take_id)

@@ -21,6 +21,7 @@ def reserved(state: LoopState, event: e.StepReserved) -> LoopState:
     return replace(
         state,
         reservation=reservation,
+        retry_at=0.0,
         turn=None,
         has_had_final_turn=state.has_had_final_turn or reservation.is_final,
     )

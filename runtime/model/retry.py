@@ -13,8 +13,6 @@ from messages.errors import ModelError
 ATTEMPTS: Final = 4
 """Of one step, the first one included."""
 BASE_S: Final = 0.5
-LONGEST_S: Final = 8.0
-"""The longest pause by our own schedule."""
 LONGEST_ASKED_S: Final = 3600.0
 """A provider that wants to be left alone for longer than this is taken as not available."""
 _MAY_PASS: Final = frozenset(
@@ -46,5 +44,5 @@ def pause_s(failure: ModelError, failed: int, chance: float) -> float | None:
     asked = failure.retry_after_s or 0.0
     if asked > LONGEST_ASKED_S:
         return None
-    own = chance * min(BASE_S * 2.0 ** (failed - 1), LONGEST_S)
+    own = chance * BASE_S * 2.0 ** (failed - 1)
     return asked + own

@@ -19,6 +19,7 @@ from messages.events import (
     Authorised,
     ChildEnded,
     ChildStarted,
+    CompletionAccepted,
     CompletionRejected,
     Consulted,
     Decided,
@@ -89,7 +90,14 @@ def _fields(event: AnyEvent) -> View:
             return {**cost, **tried, **_problem(attempt.error)}
         case StepReserved() | StepLost() | Decided() | Consulted() | ProposalRejected():
             return _of_step(event)
-        case Accepted() | ProgressFlagged() | Assessed() | Judged() | CompletionRejected():
+        case (
+            Accepted()
+            | ProgressFlagged()
+            | Assessed()
+            | Judged()
+            | CompletionAccepted()
+            | CompletionRejected()
+        ):
             return _of_check(event)
         case Authorised() | Rechecked() | Intended() | Observed() | Reconciled() | Verified():
             return _of_effect(event)
@@ -146,7 +154,7 @@ def _decided(event: Decided) -> View:
 
 
 def _of_check(
-    event: Accepted | ProgressFlagged | Assessed | Judged | CompletionRejected,
+    event: Accepted | ProgressFlagged | Assessed | Judged | CompletionAccepted | CompletionRejected,
 ) -> View:
     match event:
         case Accepted(actions=actions):
@@ -162,10 +170,10 @@ def _of_check(
             return {"calls": calls}
         case ProgressFlagged():
             return {"ordinal": event.ordinal, "flag": event.kind, "level": event.level}
-        case Assessed():
+        case Assessed() | CompletionAccepted():
             return {}
         case Judged():
-            return {"is_met": event.is_met, "unmet": None if event.is_met else _cut(event.unmet)}
+            return {"unmet": _cut(event.unmet)}
         case CompletionRejected():
             return _problem(event.problem)
         case _:

@@ -204,7 +204,8 @@ class _Tracer:
 
     def _see_step(self, number: int, entry: Entry, event: AnyEvent) -> None:
         step = self._step(number, entry.at)
-        step.ended_at = max(step.ended_at, entry.at)
+        if not isinstance(event, Verified):  # looked at long after the step
+            step.ended_at = max(step.ended_at, entry.at)
         match event:
             case Decided():
                 if not step.failed:
@@ -294,7 +295,7 @@ def _notes(event: AnyEvent) -> Iterable[View]:
         case ProposalRejected() | CompletionRejected():
             kind = "rejected" if isinstance(event, ProposalRejected) else "not_complete"
             yield {"kind": kind, "message": event.problem.message}
-        case Judged(is_met=False):
+        case Judged():
             yield {"kind": "not_complete", "message": event.unmet}
         case ProgressFlagged():
             yield {"kind": event.kind, "message": event.message}

@@ -26,8 +26,8 @@ def refund(ordinal: int, key: str) -> Action:
     return replace(journals.refund_action(), ordinal=ordinal, key=key)
 
 
-def started(*keys: str) -> tuple[AnyEvent, ...]:
-    """A turn of writes that may start."""
+def started(*keys: str, settle_after_s: float = 0.0) -> tuple[AnyEvent, ...]:
+    """A turn of writes that may start; nothing of them is under way any more after so long."""
     decided = journals.decided(2, "issue_refund", journals.ARGUMENTS, 1705)
     blocks = [{**decided.content[0], "id": f"toolu_{n}"} for n in range(len(keys))]
     places = range(len(keys))
@@ -49,17 +49,24 @@ def started(*keys: str) -> tuple[AnyEvent, ...]:
                 action_hash=HASH,
                 grant_id=GRANT.id,
                 effect="blind",
+                settle_after_s=settle_after_s,
             )
             for n in places
         ),
     )
 
 
-async def flagged(here: World, *keys: str, reason: Reason = Reason.UNKNOWN_EFFECT) -> None:
+async def flagged(
+    here: World,
+    *keys: str,
+    reason: Reason = Reason.UNKNOWN_EFFECT,
+    settle_after_s: float = 0.0,
+) -> None:
     """A run that ended with these refunds started and not settled."""
     keys = keys or (KEY,)
     await here.api("submitter", "submit", agent="refund", goal="settle it", run_id=RUN)
-    await here.grow(RUN, journals.journal()[1].events, started(*keys))
+    writes = started(*keys, settle_after_s=settle_after_s)
+    await here.grow(RUN, journals.journal()[1].events, writes)
     for key in keys:
         claim = Claim(
             tenant="default",
@@ -105,6 +112,18 @@ async def test_what_happened_is_recorded_and_the_work_goes_on() -> None:
         assert told["effects"] == [{"key": KEY, "tool": "issue_refund", "finding": "happened"}]
         ended = await here.api("operator", "show", run_id=RUN)
         assert ended["status"] == "FAILED", "terminal is final"
+
+
+async def test_what_may_still_arrive_cannot_be_called_absent_yet() -> None:
+    """A write goes on after its run was cancelled: "not there" says nothing before W is over."""
+    async with world() as here:
+        await flagged(here, settle_after_s=3600.0)
+        assert await here.code("operator", "effect_resolve", key=KEY, finding="absent") == (
+            "TOO_EARLY"
+        )
+        assert await unresolved(here) == [KEY]
+        said = await resolve(here, finding="happened", result=RESULT)
+        assert said["effect"]["state"] == "done"
 
 
 async def test_what_did_not_happen_is_free_again() -> None:

@@ -9,6 +9,7 @@ from messages import events as e
 from messages.ledger import Append
 from messages.status import Reason, Status
 from runtime.agent import Agent
+from runtime.model.port import ModelRequest
 from runtime.model.scripted import Turn
 from tests.flow.desk import DAY, LOST, Desk, pay, post, shout
 from tests.flow.stage import Stage, no, yes
@@ -193,3 +194,29 @@ async def test_a_call_is_intended_at_most_five_times_however_often_it_is_absent(
     assert (len(desk.requests), desk.lookups, desk.effects) == (5, 5, {})
     assert (await results(on))[-1] == ("not_started", "INTENTS")
     assert (state.status, (await on.effects())["post:a:v1"].state) == (Status.SUCCEEDED, "free")
+
+
+# ------------------------------------------------------------------ told to wait in the meantime
+async def test_a_pause_that_comes_before_an_unknown_outcome_is_not_forgotten_over_it() -> None:
+    """The wait for W answers no pause: once it is over the run stands still all the same."""
+    on, desk = stage(
+        call(post, key="a"), finish("ok"), desk=Desk(faults={"post afterwards": [LOST]})
+    )
+
+    async def think(request: ModelRequest) -> None:
+        if request.turn == 0:
+            await on.signal("pause")
+
+    on.model.gate = think
+    await on.create()
+    async with on.life() as life:
+        state = await life.rest(yes)
+        assert state is not None
+        assert (state.status, desk.effects) == (Status.PAUSED, {"post:a:v1": 1})
+        waits = [event for event in await on.events() if isinstance(event, e.Suspended)]
+        assert next(event.status for event in waits) is Status.WAITING
+        await on.signal("resume")
+        await life.nudge()
+        state = await life.rest(yes, until=lambda s: s.status.is_terminal)
+    assert state is not None
+    assert (state.status, desk.effects) == (Status.SUCCEEDED, {"post:a:v1": 1})

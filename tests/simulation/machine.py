@@ -99,6 +99,8 @@ class Machine(asyncio.BaseEventLoop):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # some were never begun
                 for task in self._tasks:
+                    # anyio's weak map holds the task through its value, if it never ended
+                    vars(anyio_backend)["_task_states"].pop(task, None)
                     if not task.done():
                         with suppress(BaseException):
                             task.get_coro().close()

@@ -18,6 +18,7 @@ CONFLICTS = frozenset(
         "HASH_MISMATCH",
         "NOT_HELD",
         "NOT_UNKNOWN",
+        "TOO_EARLY",
         "NOT_WAITING",
         "NO_TASK",
     }

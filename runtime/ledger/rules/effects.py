@@ -4,6 +4,8 @@ A key moves free → intended → started → done; intended and started become 
 that nothing happened, and unknown where the run ends before that is known. What is done stays done.
 """
 
+import math
+
 from msgspec.structs import replace
 
 from messages.ledger import (
@@ -180,4 +182,9 @@ def resolve(t: Tables, op: ResolveEffect, now: float) -> EffectResolved | Refuse
     found = replace(row, person=op.person, why=op.why)
     if op.finding == "happened":
         return EffectResolved(effect=mark_done(t, found, op.evidence, now))
+    settled_by = max((claim.at for claim in row.claims), default=0.0) + row.settle_after_s
+    if row.claims and now < settled_by:
+        left_s = math.ceil(settled_by - now)
+        message = f"its request may still arrive: look again in {left_s} s, then say so"
+        return Refused(why="TOO_EARLY", message=message)
     return EffectResolved(effect=mark_free(t, found, None, now))

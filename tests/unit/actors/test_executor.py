@@ -8,10 +8,11 @@ import pytest
 from actors.executor import CLAIM_MARGIN_S, Executor
 from messages.authority import Grant, GrantedAction
 from messages.canon import action_hash
+from messages.errors import Silent
 from messages.execution import Execute, Outcome
 from messages.ledger import Claim, Claimed, Refused, Settle, Settled
 from messages.parts import Action, Problem
-from runtime.asking import Asking
+from runtime.asking import Asking, GiveUp
 from runtime.clock import FakeClock, FixedIds
 from runtime.policy.grants import Signer, Verifier
 from runtime.settings import Runtime
@@ -30,10 +31,18 @@ DONE = Called("ok", value="done")
 class Ledger(Asking):
     """Claims after so long, and settles."""
 
-    def __init__(self, clock: FakeClock, *, takes_s: float = 0.0, is_proof: bool = True) -> None:  # pyright: ignore[reportMissingSuperCall] - it has no bus
+    def __init__(  # pyright: ignore[reportMissingSuperCall] - it has no bus
+        self,
+        clock: FakeClock,
+        *,
+        takes_s: float = 0.0,
+        is_proof: bool = True,
+        is_away_later: bool = False,
+    ) -> None:
         self.clock = clock
         self.takes_s = takes_s
         self.is_proof = is_proof
+        self.is_away_later = is_away_later
         self.claim: Claimed | Refused = Claimed(at=clock.now())
         self.settled: list[Settle] = []
         self.claims: list[Claim] = []
@@ -44,6 +53,8 @@ class Ledger(Asking):
             self.claims.append(request)
             self.clock.advance(self.takes_s)
             return self.claim
+        if self.is_away_later:
+            raise GiveUp("checkpointer", Silent("no sign of life"))
         assert isinstance(request, Settle)
         self.settled.append(request)
         return Settled(is_proof=self.is_proof, now=self.clock.now())
@@ -175,3 +186,10 @@ async def test_what_is_unknown_is_not_settled() -> None:
     on, _ = executor(ledger, Called("unknown"))
     assert (await outcome(on, clock)).kind == "unknown"
     assert ledger.settled == []
+
+
+async def test_a_ledger_that_is_away_at_the_settling_does_not_undo_what_happened() -> None:
+    clock = FakeClock()
+    ledger = Ledger(clock, is_away_later=True)
+    on, _ = executor(ledger)
+    assert (await outcome(on, clock)).kind == "ok"

@@ -692,7 +692,7 @@ class World:
 
     def _judge(self, directive: d.Judge) -> None:
         if self.rng.random() < 0.5:
-            self.add(e.Judged(step=self.step, is_met=True))
+            self.add(e.CompletionAccepted(step=self.step))
         elif directive.has_output:
             problem = Problem(code="COMPLETION_REJECTED", message="not yet")
             self.add(e.CompletionRejected(step=self.step, problem=problem))

@@ -53,14 +53,14 @@ def proposing(state: LoopState) -> LoopState:
 
 
 def judged(state: LoopState) -> LoopState:
-    return told(proposing(state), e.Judged(step=2, is_met=True))
+    return told(proposing(state), e.CompletionAccepted(step=2))
 
 
 # ------------------------------------------------------------------ when and what
 def test_a_predicate_is_asked_first_and_then_the_downstream() -> None:
     state = proposing(written("mail"))
     assert next_of(state, DONE) == d.Judge(has_output=True)
-    state = told(state, e.Judged(step=2, is_met=True))
+    state = told(state, e.CompletionAccepted(step=2))
     assert next_of(state, DONE) == d.Verify(keys=("mail:x0",))
     assert next_of(told(state, FOUND), DONE) == SUCCESS
 
@@ -74,7 +74,7 @@ def test_an_agent_without_done_is_verified_too_and_ends_unverified() -> None:
 
 
 def test_an_early_end_is_verified_before_it_is_one() -> None:
-    state = told(written("mail"), e.Judged(step=1, is_met=True))
+    state = told(written("mail"), e.CompletionAccepted(step=1))
     assert next_of(state, EARLY) == d.Verify(keys=("mail:x0",))
     assert next_of(told(state, FOUND), EARLY) == replace(SUCCESS, output=None)
 
@@ -124,7 +124,7 @@ def test_what_is_not_there_rejects_the_completion_and_says_what(spec: object) ->
     is_early = spec is EARLY
     state = judged(written("mail"))
     if is_early:
-        state = told(written("mail"), e.Judged(step=1, is_met=True))
+        state = told(written("mail"), e.CompletionAccepted(step=1))
     agent = EARLY if is_early else DONE
     directive = next_of(told(state, ABSENT), agent)
     assert isinstance(directive, d.Record)
@@ -144,7 +144,7 @@ def test_what_was_not_there_is_not_looked_up_again() -> None:
         reserved(told(state, *directive.events), 3),
         decided(use(0, "finish", output="sent"), step=3),
         e.Accepted(step=3, actions=(), output="sent"),
-        e.Judged(step=3, is_met=True),
+        e.CompletionAccepted(step=3),
     )
     assert isinstance(next_of(again, DONE), d.Record)
 

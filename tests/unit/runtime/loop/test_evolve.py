@@ -349,7 +349,7 @@ def test_an_outstanding_write_keeps_the_arguments_that_were_hashed() -> None:
 
 
 def test_a_predicate_that_holds_is_remembered_for_its_turn() -> None:
-    state = told(assessed(observed(allowed("look"))), e.Judged(step=1, is_met=True))
+    state = told(assessed(observed(allowed("look"))), e.CompletionAccepted(step=1))
     assert state.turn is not None
     assert (state.turn.is_judged, state.turn.is_met) == (True, True)
 

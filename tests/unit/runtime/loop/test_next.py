@@ -5,15 +5,17 @@ from msgspec.structs import replace
 
 from messages import events as e
 from messages.agent import AgentSpec, ErrorSpec
-from messages.parts import Amount, Limits
+from messages.parts import Amount, Attempt, Limits
 from messages.state import LoopState
 from messages.status import Reason, Status
 from runtime.loop import directives as d
 from runtime.loop.interrupted import left_over
+from runtime.loop.next import next_directive
 from tests import journals
 from tests.unit.runtime.loop.tales import (
     CANCEL,
     NO,
+    NOW,
     PAUSE,
     SPEC,
     T0,
@@ -515,3 +517,20 @@ def test_an_unpriced_model_under_a_cost_budget_stops_the_run() -> None:
     limits = Limits(max_cost_microusd=1_000)
     state = assessed(observed(accepted_and_allowed(replace(born(), limits=limits))))
     assert next_of(state) == d.Finish(status=Status.FAILED, reason=Reason.UNPRICED_MODEL)
+
+
+def test_a_provider_that_asked_to_be_left_alone_is_not_asked_earlier_after_a_pause() -> None:
+    until = NOW.at + 600
+    attempt = Attempt(request_id="req-1", started_at=T0, duration_s=1.0)
+    waiting = told(
+        born(),
+        e.AttemptFailed(step=1, charged=Amount(tokens=10), attempt=attempt),
+        e.Suspended(status=Status.WAITING, reason=Reason.RETRY_AFTER, until=until),
+        e.Suspended(status=Status.PAUSED, reason=Reason.BY_PERSON),
+        e.Resumed(why="resumed"),
+    )
+    assert next_directive(waiting, SPEC, NOW) == d.Suspend(
+        status=Status.WAITING, reason=Reason.RETRY_AFTER, until=until
+    )
+    later = replace(NOW, at=until)
+    assert isinstance(next_directive(waiting, SPEC, later), d.Decide)

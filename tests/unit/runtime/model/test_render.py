@@ -257,7 +257,7 @@ def test_a_completion_rejected_after_results_is_told_behind_them() -> None:
             *_first(state),
             e.Observed(step=1, ordinal=0, kind="ok", evidence=evidence(state)),
             e.Assessed(step=1),
-            e.Judged(step=1, is_met=True),
+            e.CompletionAccepted(step=1),
             e.CompletionRejected(step=1, problem=NO),
         ]
     )
