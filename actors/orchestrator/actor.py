@@ -168,8 +168,8 @@ class Orchestrator:
         with scope(tenant=key[0], run_id=key[1]), self._presence.at_work(self._clock):
             try:
                 await self._drive(key)
-            except Lost:
-                log(Line.RUN_LOST)
+            except Lost as error:
+                log(Line.RUN_LOST, why=error.why)
             except GiveUp as error:
                 log(Line.ASK_FAILED, Level.WARNING, **describe(error.cause))
                 await self._give_back(key)
@@ -259,7 +259,7 @@ class Orchestrator:
                 Load(tenant=key[0], run_id=key[1], after=after, upto=taken.version)
             )
             if not isinstance(loaded, Loaded) or not loaded.entries:
-                raise Lost
+                raise Lost("unread")
             entries.extend(loaded.entries)
         return entries
 

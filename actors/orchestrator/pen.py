@@ -40,12 +40,18 @@ from runtime.loop.directives import Moment
 from runtime.loop.summary import summarise
 
 _APPEND_TRIES = 8
+_WHY_LOST = {Conflicted: "conflict", RunEnded: "ended", Missing: "missing"}
 _TAIL = 3
 """More entries than this a planner loads rather than being sent."""
 
 
 class Lost(Exception):
     """The run is not ours any more: another history was written, or it has ended."""
+
+    def __init__(self, why: str) -> None:
+        """Args: why: conflict, ended, missing, unread or keys, for the log."""
+        super().__init__(why)
+        self.why = why
 
 
 class Reloaded(Exception):
@@ -196,10 +202,10 @@ class Pen:
                 case Stale():
                     await self._reload()
                 case Conflicted() | RunEnded() | Missing():
-                    raise Lost
+                    raise Lost(_WHY_LOST[type(answer)])
                 case Refused():
                     raise StorageError(f"the ledger does not take this entry: {answer.message}")
-        raise Lost
+        raise Lost("keys")
 
     def _append(self, append_id: str) -> Append:
         state = self.state
@@ -273,7 +279,9 @@ class Pen:
         answer = await self._asking.ledger(
             Load(tenant=state.tenant, run_id=state.run_id, after=state.version)
         )
-        if not isinstance(answer, Loaded) or answer.row.version != state.version:
-            raise Lost
+        if not isinstance(answer, Loaded):
+            raise Lost("missing")
+        if answer.row.version != state.version:
+            raise Lost("conflict")
         self.signals = answer.signals
         self._read(answer.now)
