@@ -17,6 +17,7 @@ from typing import Any
 import anyio
 
 from tests.faults import disk, report
+from tests.faults.campaigns import table
 from tests.faults.cells import Cell, chosen
 from tests.faults.trial import play
 
@@ -29,16 +30,20 @@ def main() -> int:
     """
     options = _options()
     cells = chosen(options.cell)
+    campaigns = table.chosen(options.cell)
     has_disk = disk.is_chosen(options.cell)
-    if not cells and not has_disk:
+    if not cells and not campaigns and not has_disk:
         sys.stderr.write("no cell is called that; see --list\n")
         return 2
     if options.list:
-        sys.stdout.write("\n".join([*[cell.name for cell in cells], *[disk.NAME] * has_disk, ""]))
+        sys.stdout.write(
+            "\n".join([*[each.name for each in (*cells, *campaigns)], *[disk.NAME] * has_disk, ""])
+        )
         return 0
     folder = Path(tempfile.mkdtemp(prefix="treadle-faults-"))
     try:
         rows = anyio.run(_play_all, cells, folder, options.trials, options.jobs)
+        rows |= anyio.run(_campaigns, campaigns, folder, options.trials, options.quick)
         points = disk.crash_points(folder) if has_disk else None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -58,6 +63,7 @@ def _options() -> argparse.Namespace:
         "--cell", action="append", default=[], metavar="NAME", help="a name or pattern; repeatable"
     )
     parser.add_argument("--list", action="store_true", help="say which cells there are")
+    parser.add_argument("--quick", action="store_true", help="campaigns with fewer runs")
     parser.add_argument("--jobs", type=int, default=2, help="cells that are played side by side")
     parser.add_argument("-o", dest="output", choices=("text", "json"), default="text")
     return parser.parse_args()
@@ -83,6 +89,20 @@ async def _play_all(
         for cell in cells:
             tasks.start_soon(one, cell)
     return {cell.name: rows[cell.name] for cell in cells}
+
+
+async def _campaigns(
+    campaigns: list[table.Campaign], folder: Path, trials: int, is_short: bool
+) -> dict[str, dict[str, Any]]:
+    """One after the other: each measures times and has the machine to itself."""
+    rows: dict[str, dict[str, Any]] = {}
+    for campaign in campaigns:
+        place = folder / campaign.name
+        rows[campaign.name] = row = await table.play(campaign, place, trials, is_short=is_short)
+        word = "ok" if report.is_right(row) else "WRONG"
+        sys.stderr.write(f"{len(rows)}/{len(campaigns)} {campaign.name}: {word} {row}\n")
+        sys.stderr.flush()
+    return rows
 
 
 if __name__ == "__main__":

@@ -1,0 +1,53 @@
+"""Whether a round went as was promised: ends, effects, and one unbroken history of each run."""
+
+from collections.abc import Mapping
+
+from messages.errors import TreadleError
+from messages.ledger import RunRow
+from runtime.ledger import chain
+from tests.faults.campaigns.book import Book
+from tests.faults.campaigns.fleet import Fleet
+from tests.faults.campaigns.heard import Heard
+from tests.faults.campaigns.tally import Tally
+
+End = tuple[str, int]
+"""``STATUS reason``, and how many effects the run must have."""
+
+
+async def judge(
+    fleet: Fleet, tally: Tally, ends: Mapping[str, End], heard: Heard | None = None
+) -> None:
+    """Look at every run.
+
+    Args:
+        fleet: Whose ledger and downstream are read.
+        tally: Where it is counted.
+        ends: How each run must have ended.
+        heard: What the owners announced as committed.
+    """
+    effects = await fleet.effects()
+    tally.effects_over_1 += sum(count > 1 for count in effects.values())
+    tally.count(runs=len(ends), forks=0, announced=heard.count if heard else 0)
+    async with fleet.book() as book:
+        rows = await book.rows()
+        for run_id, end in ends.items():
+            row = rows.get(run_id)
+            found = f"{row.summary.status.value} {row.summary.reason}" if row else "no run"
+            if (found, effects.get(run_id, 0)) != end:
+                tally.wrong(f"{run_id}: {found}, {effects.get(run_id, 0)} effects, not {end}")
+        for row in rows.values():
+            await _history(book, tally, row, heard)
+
+
+async def _history(book: Book, tally: Tally, row: RunRow, heard: Heard | None) -> None:
+    """Versions without a gap, each hash in the next entry, and nothing announced that is gone."""
+    try:
+        entries = await book.entries(row.run_id)
+        tally.count(entries=chain.verify(entries, head_hash=row.head_hash))
+    except TreadleError as error:
+        tally.count(forks=1)
+        tally.wrong(f"{row.run_id}: {error.message}")
+        return
+    for text in heard.not_in(row.run_id, entries) if heard is not None else ():
+        tally.count(forks=1)
+        tally.wrong(text)
