@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from actors.orchestrator.taken import told
 from messages import events as e
 from messages.errors import StorageError
-from messages.events import AnyEvent
+from messages.events import AnyEvent, is_progress
 from messages.ledger import (
     Append,
     Committed,
@@ -85,6 +85,8 @@ class Pen:
         self._named: set[int] = set()
         self.signals: tuple[Signal, ...] = taken.signals
         self.is_held = False
+        self.has_progressed = False
+        """This take has written more than reservations: the deaths before it no longer count."""
         self._ledger_now = taken.now
         self._read_at = self._stretch_from = clock.monotonic()
         self._written: list[Entry] = []
@@ -238,6 +240,7 @@ class Pen:
             hash=answer.hash,
             events=tuple(self._events),
         )
+        self.has_progressed = self.has_progressed or is_progress(entry.events)
         self._written.append(entry)
         self._tail.append(entry)
         self.state = loop.seal(self.state, answer.version, answer.hash, answer.now, stretch)
