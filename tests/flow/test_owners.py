@@ -5,11 +5,14 @@ from itertools import pairwise
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from messages import events as e
 from messages.ledger import Append, Done, Renew, Stale
-from messages.status import Status
+from messages.status import Reason, Status
+from messages.subjects import DEAD_STREAM
+from runtime.intake import DeadLetter
 from runtime.model.port import ModelRequest
 from runtime.model.scripted import Turn
 from runtime.settings import Runtime, Settings
@@ -214,6 +217,25 @@ async def test_runs_that_may_not_lose_another_owner_are_driven_one_at_a_time() -
             state = await life.rest(yes, run_id=run_id)
             assert state is not None
             assert state.status is Status.SUCCEEDED
+
+
+async def test_a_run_that_is_set_aside_leaves_a_dead_letter() -> None:
+    on, _ = stage(call(look, key="a"), finish("ok"))
+    on.ledger.die = lambda _append: "before" if on.deaths < 3 else ""
+    await on.create()
+    while on.deaths < 3:
+        async with on.life():
+            await on.ledger.dead.wait()
+        on.deaths += 1
+    async with on.life() as life:
+        with anyio.fail_after(5):
+            while (letter := await life.bus.stored(DEAD_STREAM, "treadle.dead.>", after=0)) is None:
+                await on.ledger.changed.wait()
+    assert letter.subject == f"treadle.dead.{TENANT}.runs.{RUN}"
+    said = msgspec.json.decode(letter.data, type=DeadLetter)
+    assert (said.code, said.message) == ("POISON", "3 owners died while driving it")
+    assert msgspec.json.decode(said.payload)["run_id"] == RUN
+    assert (await on.state()).reason == Reason.POISON
 
 
 async def until(on: Stage, is_so: Callable[[], bool]) -> None:
