@@ -13,6 +13,7 @@ from nats.aio.msg import Msg
 
 from messages.ledger import Entry
 from runtime.views.events import entry_lines
+from runtime.views.values import View
 from tests.system.daemon import Daemon, listen
 
 
@@ -24,8 +25,11 @@ class Heard:
         self.count = 0
 
     async def note(self, message: Msg) -> None:
+        """One message with a live event."""
+        self.add(json.loads(message.data))
+
+    def add(self, line: View) -> None:
         """One live event."""
-        line = json.loads(message.data)
         text = json.dumps(line, sort_keys=True)
         self._lines.setdefault((line["run_id"], line["version"]), set()).add(text)
         self.count += 1
