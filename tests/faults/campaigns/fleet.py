@@ -52,6 +52,8 @@ class Fleet:
         self.others = {name: self._daemon(name) for name in names}
         self.nats = ""
         """URL of a server that is not the base's own."""
+        self.is_whole = False
+        """The base serves every role, that of the others too."""
 
     def _daemon(self, name: str) -> Daemon:
         return Daemon(self.data_dir, app=APP, env=self._env, name=name)
@@ -61,7 +63,8 @@ class Fleet:
         """Start everybody; ``more``: options of the base."""
         outside = ("--nats", self.nats) if self.nats else ()
         rest = ",".join(role for role in ROLES if role != self._role)
-        await self.base.up(*(("--roles", rest) if self._role else ()), *outside, *more)
+        is_whole = self.is_whole or not self._role
+        await self.base.up(*(() if is_whole else ("--roles", rest)), *outside, *more)
         for name in self.others:
             await self.start(name)
 

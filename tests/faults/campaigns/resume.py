@@ -4,8 +4,8 @@ As the peers were measured (docs/reference/performance.md names the method): eac
 iterations of an instant model and an instant tool, then a final decision. In iteration 6 every run
 waits inside the tool; the whole daemon is killed with SIGKILL and started again. The first time
 starts when the daemon says that it is ready, the second with its process. Times and sizes are the
-defaults but for the slots: all runs must be in the tool at once. It is a measurement and no
-promise.
+defaults but for the slots, since all runs must be in the tool at once; for the same reason a second
+executor is there until the kill. It is a measurement and no promise.
 """
 
 import time
@@ -27,11 +27,13 @@ async def play(folder: Path, tally: Tally, is_short: bool) -> None:
     """One round."""
     gate = folder / "gate"
     runs = named("resume", 20 if is_short else 100, writes=False, gate=str(gate))
-    async with opened(folder, env=ENV) as fleet:
+    async with opened(folder, role="executor", names=["more"], env=ENV) as fleet:
+        fleet.is_whole = True
         await fleet.up()
         await fleet.submit_surely(runs)
         await _until_inside(fleet, len(runs))
         await fleet.base.kill()
+        await fleet.others["more"].kill()
         await anyio.Path(gate).touch()
         started = time.time()
         await fleet.base.up()
