@@ -9,6 +9,7 @@ import shutil
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -31,8 +32,25 @@ LATE: Final = 20
 """Tasks that are submitted while the server dies and comes back."""
 DONE: Final = ("SUCCEEDED verified", 1)
 ENV: Final = {**QUICK, "TREADLE_RUNTIME__SLOTS": "128"}
-Break = Callable[[], Awaitable[set[str]]]
-"""Breaks the server and mends it; tells which runs the ledger knew while it was away."""
+UNHEARD: Final = 5
+"""Tasks that are acknowledged just before the store is wiped, while no gateway runs."""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """What was so when the server broke.
+
+    Attributes:
+        acked: Tasks that had been acknowledged.
+        known: Runs that the ledger knew.
+    """
+
+    acked: set[str]
+    known: set[str]
+
+
+Break = Callable[[list[str]], Awaitable[Broken]]
+"""Breaks the server and mends it; gets the tasks acknowledged so far, a list that grows."""
 
 
 # ------------------------------------------------------------------ the campaigns
@@ -42,9 +60,9 @@ async def killed(folder: Path, tally: Tally, is_short: bool) -> None:
         await fleet.up()
         pid = fleet.base.process.pid
 
-        async def fault() -> set[str]:
+        async def fault(acked: list[str]) -> Broken:
             os.kill(await fleet.server_pid(), signal.SIGKILL)
-            return await _known(fleet)
+            return Broken(set(acked), await _known(fleet))
 
         await _play(fleet, tally, fault, is_short=is_short)
         if not fleet.base.is_running or fleet.base.process.pid != pid:
@@ -68,18 +86,30 @@ async def _outside(
         fleet.nats = server.url
         await fleet.up()
 
-        async def fault() -> set[str]:
+        async def fault(acked: list[str]) -> Broken:
+            if wipes:
+                await _unheard(fleet, acked)
             os.kill(server.pid, signum)
+            before = set(acked)
+            os.kill(fleet.base.process.pid, signal.SIGCONT)
             await anyio.sleep(AWAY_S)
-            known = await _known(fleet)
+            broken = Broken(before, await _known(fleet))
             if wipes:
                 store = fleet.data_dir / "nats" / "store"
                 await anyio.to_thread.run_sync(shutil.rmtree, store)
             await server.restart()
-            return known
+            return broken
 
         await _play(fleet, tally, fault, is_short=is_short, wipes=wipes)
         await fleet.base.stop()
+
+
+async def _unheard(fleet: Fleet, acked: list[str]) -> None:
+    """Stop the daemon until a few more tasks are acknowledged, which only the stream knows."""
+    os.kill(fleet.base.process.pid, signal.SIGSTOP)
+    enough = len(acked) + UNHEARD
+    while len(acked) < enough:  # noqa: ASYNC110 -- a list that another task fills
+        await anyio.sleep(0.01)
 
 
 # ------------------------------------------------------------------ one round
@@ -87,19 +117,22 @@ async def _play(
     fleet: Fleet, tally: Tally, fault: Break, *, is_short: bool, wipes: bool = False
 ) -> None:
     count = 15 if is_short else 60
+    over = named("over", LATE // 2)
     early = {**named("run", count, pace_s=0.6), **named("ask", count, asks=True)}
     late = named("late", LATE, pace_s=0.05)
+    await fleet.submit_surely(over)
+    await fleet.until_ended(over)
+    await _results(fleet, over)
     await fleet.submit_surely(early)
     await _until_open(fleet, tally, count)
-    before, known = await _broken(fleet, late, fault)
-    before |= set(early)
+    broken = await _broken(fleet, late, fault)
     still_open = await _open_count(fleet)
     tally.count(open_after_fault=still_open)
     tally.fired += still_open > 0
-    runs = {**early, **late}
+    runs = {**over, **early, **late}
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(fleet.approve_all)
-        await _account(fleet, tally, runs, before - known if wipes else set())
+        await _account(fleet, tally, runs, broken.acked - broken.known if wipes else set())
         await fleet.submit_surely(runs)  # again, all of them: the same run each
         await fleet.until_ended(runs)
         tasks.cancel_scope.cancel()
@@ -108,19 +141,16 @@ async def _play(
     await judge(fleet, tally, dict.fromkeys(runs, DONE))
 
 
-async def _broken(
-    fleet: Fleet, late: Mapping[str, Inputs], fault: Break
-) -> tuple[set[str], set[str]]:
-    """The fault, amid submissions: which were acknowledged before it, and which runs were known."""
+async def _broken(fleet: Fleet, late: Mapping[str, Inputs], fault: Break) -> Broken:
+    """The fault, amid submissions."""
     acked: list[str] = []
-    before, known = set[str](), set[str]()
+    broken: list[Broken] = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_submit_late, fleet, late, acked)
         while len(acked) < LATE // 4:  # noqa: ASYNC110 -- a list that another task fills
             await anyio.sleep(0.01)
-        before |= set(acked)
-        known |= await fault()
-    return before, known
+        broken.append(await fault(acked))
+    return broken[0]
 
 
 async def _account(
