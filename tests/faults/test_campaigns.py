@@ -6,13 +6,15 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
-from messages.events import StepLost
+from messages.events import Observed, StepLost
 from messages.ledger import Entry
 from messages.parts import Amount
 from runtime.views.events import entry_lines
 from tests.faults.campaigns.fleet import named, opened
 from tests.faults.campaigns.heard import Heard
+from tests.faults.campaigns.judge import twice
 from tests.faults.campaigns.table import CAMPAIGNS
 from tests.faults.campaigns.tally import Tally
 from tests.faults.report import is_right
@@ -69,6 +71,13 @@ def test_what_was_announced_and_is_not_in_the_journal_is_a_fork() -> None:
             heard.add(line)
     [fork] = heard.not_in("r", [entry("this owner's")])
     assert "that owner's" in fork
+
+
+def test_two_histories_woven_into_one_are_a_fork() -> None:
+    seen = Observed(step=2, ordinal=0, kind="ok")
+    journal = [entry("lost"), replace(entry("lost"), events=(seen,))]
+    assert twice("r", journal) == []
+    assert twice("r", [*journal, journal[-1]]) == ["r: call 0 of step 2 is observed 2 times"]
 
 
 def test_a_promise_is_broken_by_one_late_time_and_by_none_at_all() -> None:

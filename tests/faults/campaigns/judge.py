@@ -1,9 +1,11 @@
 """Whether a round went as was promised: ends, effects, and one unbroken history of each run."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from messages.errors import TreadleError
-from messages.ledger import RunRow
+from messages.events import Decided, Observed
+from messages.ledger import Entry, RunRow
 from runtime.ledger import chain
 from tests.faults.campaigns.book import Book
 from tests.faults.campaigns.fleet import Fleet
@@ -48,6 +50,19 @@ async def _history(book: Book, tally: Tally, row: RunRow, heard: Heard | None) -
         tally.count(forks=1)
         tally.wrong(f"{row.run_id}: {error.message}")
         return
-    for text in heard.not_in(row.run_id, entries) if heard is not None else ():
+    strange = heard.not_in(row.run_id, entries) if heard is not None else []
+    for text in [*strange, *twice(row.run_id, entries)]:
         tally.count(forks=1)
         tally.wrong(text)
+
+
+def twice(run_id: str, entries: Iterable[Entry]) -> list[str]:
+    """Steps decided and calls observed more than once: two histories, woven into one."""
+    seen: Counter[str] = Counter()
+    for entry in entries:
+        for event in entry.events:
+            if isinstance(event, Decided):
+                seen[f"step {event.step} is decided"] += 1
+            elif isinstance(event, Observed):
+                seen[f"call {event.ordinal} of step {event.step} is observed"] += 1
+    return [f"{run_id}: {what} {count} times" for what, count in seen.items() if count > 1]
