@@ -19,6 +19,7 @@ class Tally:
         figures: What else was counted, by name.
         times: Seconds that were measured, by name; each becomes its median and its worst.
         limits: What was promised of them.
+        beside: What the report shows beside the figures.
     """
 
     trials: int = 0
@@ -32,6 +33,7 @@ class Tally:
     figures: dict[str, int] = field(default_factory=dict)
     times: dict[str, list[float]] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
+    beside: dict[str, Any] = field(default_factory=dict)
 
     def count(self, **figures: int) -> None:
         """Add to the figures."""
@@ -70,6 +72,7 @@ class Tally:
             figures[f"{name}_n"] = len(seconds)
             figures[f"{name}_p50_s"] = round(median(seconds), 3)
             figures[f"{name}_max_s"] = round(max(seconds), 3)
+        figures |= self.beside
         return {
             "trials": self.trials,
             "fired": self.fired,
