@@ -30,8 +30,8 @@ pytestmark = [
 @pytest.mark.timeout(300)
 async def test_one_short_round_of_a_few_campaigns() -> None:
     named_ones = [part for name in SHORT for part in ("--cell", name)]
-    suite = [sys.executable, "-m", "tests.faults", "--quick", "-o", "json", *named_ones]
-    done = await anyio.run_process(suite, cwd=ROOT, check=False)
+    suite = [sys.executable, "-m", "tests.faults", "--quick", "--jobs", "4", "-o", "json"]
+    done = await anyio.run_process([*suite, *named_ones], cwd=ROOT, check=False)
     assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
     rows = json.loads(done.stdout)["cells"]
     assert set(rows) == set(SHORT)
