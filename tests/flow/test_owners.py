@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from messages import events as e
+from messages.decision import Decide
+from messages.errors import Unreachable
 from messages.ledger import Append, Done, Renew, Stale
 from messages.status import Reason, Status
 from messages.subjects import DEAD_STREAM
@@ -236,6 +238,28 @@ async def test_a_run_that_is_set_aside_leaves_a_dead_letter() -> None:
     assert (said.code, said.message) == ("POISON", "3 owners died while driving it")
     assert msgspec.json.decode(said.payload)["run_id"] == RUN
     assert (await on.state()).reason == Reason.POISON
+
+
+async def test_a_broker_that_is_away_costs_no_step() -> None:
+    """The planner is asked over and over, and nothing of it was ever sent."""
+    on, _ = stage(call(look, key="a"), finish("ok"))
+    asked: list[str] = []
+    await on.create()
+    async with on.life() as life:
+        ask = life.bus.ask
+
+        async def cut_off(request: Any, **more: Any) -> Any:
+            if isinstance(request, Decide) and len(asked) < 5:
+                asked.append(request.run_id)
+                raise Unreachable("no NATS connection")
+            return await ask(request, **more)
+
+        life.bus.ask = cut_off  # pyright: ignore[reportAttributeAccessIssue]
+        state = await life.rest(yes)
+    assert len(asked) == 5
+    assert state is not None
+    assert (state.status, state.step_count) == (Status.SUCCEEDED, 2)
+    assert not [event for event in await on.events() if isinstance(event, e.StepLost)]
 
 
 async def until(on: Stage, is_so: Callable[[], bool]) -> None:
