@@ -27,6 +27,7 @@ from tests.faults.campaigns.tally import Tally
 from tests.system.daemon import stream
 
 AWAY_S: Final = 2.0
+LONG_AWAY_S: Final = 40.0
 WAIT_S: Final = 30.0
 LATE: Final = 20
 """Tasks that are submitted while the server dies and comes back."""
@@ -74,13 +75,26 @@ async def restarted(folder: Path, tally: Tally, is_short: bool) -> None:
     await _outside(folder, tally, is_short=is_short, signum=signal.SIGTERM, wipes=False)
 
 
+async def away(folder: Path, tally: Tally, is_short: bool) -> None:
+    """As ``restarted``, for longer than anybody asks in vain: it may cost time and no step."""
+    await _outside(
+        folder, tally, is_short=is_short, signum=signal.SIGKILL, wipes=False, away_s=LONG_AWAY_S
+    )
+
+
 async def wiped(folder: Path, tally: Tally, is_short: bool) -> None:
     """A server outside is killed, loses its store, and is started again."""
     await _outside(folder, tally, is_short=is_short, signum=signal.SIGKILL, wipes=True)
 
 
 async def _outside(
-    folder: Path, tally: Tally, *, is_short: bool, signum: signal.Signals, wipes: bool
+    folder: Path,
+    tally: Tally,
+    *,
+    is_short: bool,
+    signum: signal.Signals,
+    wipes: bool,
+    away_s: float = AWAY_S,
 ) -> None:
     async with opened(folder, env=ENV) as fleet, EmbeddedServer(fleet.data_dir) as server:
         fleet.nats = server.url
@@ -92,7 +106,7 @@ async def _outside(
             os.kill(server.pid, signum)
             before = set(acked)
             os.kill(fleet.base.process.pid, signal.SIGCONT)
-            await anyio.sleep(AWAY_S)
+            await anyio.sleep(away_s)
             broken = Broken(before, await _known(fleet))
             if wipes:
                 store = fleet.data_dir / "nats" / "store"

@@ -57,7 +57,10 @@ async def _history(book: Book, tally: Tally, row: RunRow, heard: Heard | None) -
 
 
 def twice(run_id: str, entries: Iterable[Entry]) -> list[str]:
-    """Steps decided and calls observed more than once: two histories, woven into one."""
+    """Steps decided and calls observed more than once: two histories, woven into one.
+
+    A final turn after a budget is gone would count too; no run here may come to one.
+    """
     seen: Counter[str] = Counter()
     for entry in entries:
         for event in entry.events:

@@ -38,6 +38,7 @@ def _all() -> tuple[Campaign, ...]:
         *owners,
         Campaign(name="nats.killed", play=broker.killed),
         Campaign(name="nats.restarted", play=broker.restarted),
+        Campaign(name="nats.away", play=broker.away),
         Campaign(name="nats.wiped", play=broker.wiped),
         Campaign(name="poison", play=aside.poison),
         Campaign(name="paused", play=aside.paused),
