@@ -254,7 +254,7 @@ async def test_a_broker_that_is_away_costs_no_step() -> None:
                 raise Unreachable("no NATS connection")
             return await ask(request, **more)
 
-        life.bus.ask = cut_off  # pyright: ignore[reportAttributeAccessIssue]
+        life.bus.ask = cut_off
         state = await life.rest(yes)
     assert len(asked) == 5
     assert state is not None
