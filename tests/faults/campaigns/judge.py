@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from messages.errors import TreadleError
-from messages.events import Decided, Observed
+from messages.events import Decided, Observed, StepLost
 from messages.ledger import Entry, RunRow
 from runtime.ledger import chain
 from tests.faults.campaigns.book import Book
@@ -36,9 +36,19 @@ async def judge(
             row = rows.get(run_id)
             found = f"{row.summary.status.value} {row.summary.reason}" if row else "no run"
             if (found, effects.get(run_id, 0)) != end:
-                tally.wrong(f"{run_id}: {found}, {effects.get(run_id, 0)} effects, not {end}")
+                text = f"{run_id}: {found}, {effects.get(run_id, 0)} effects, not {end}"
+                tally.wrong(f"{text}; {await _losses(book, run_id)}")
         for row in rows.values():
             await _history(book, tally, row, heard)
+
+
+async def _losses(book: Book, run_id: str) -> str:
+    """Why its steps were lost and its calls failed, as far as they were."""
+    events = [event for entry in await book.entries(run_id) for event in entry.events]
+    whys = Counter(event.why for event in events if isinstance(event, StepLost))
+    seen = [event for event in events if isinstance(event, Observed) and event.kind != "ok"]
+    codes = Counter(f"{e.kind} {e.problem.code if e.problem else ''}".strip() for e in seen)
+    return f"lost steps {dict(whys)}, failed calls {dict(codes)}"
 
 
 async def _history(book: Book, tally: Tally, row: RunRow, heard: Heard | None) -> None:
