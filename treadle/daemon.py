@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 
 from messages.errors import ServerError
-from messages.ledger import Hold, HoldRow
+from messages.ledger import Hold, HoldRow, Renew
 from messages.subjects import ROLES
 from runtime import heap
 from runtime.bus import client
@@ -65,7 +65,8 @@ async def run_daemon(options: DaemonOptions) -> int:
     await anyio.to_thread.run_sync(partial(data_dir.mkdir, 0o700, parents=True, exist_ok=True))
     os.environ[DATA_DIR_VARIABLE] = str(data_dir)
     async with AsyncExitStack() as stack:
-        ledger = await _ledger(stack, options, data_dir)
+        process = MachineIds().new_id("proc")
+        ledger = await _ledger(stack, options, data_dir, process)
         broker = await stack.enter_async_context(open_broker(options, loaded.settings))
         buses = await _buses(stack, broker, options, loaded.settings)
         if "gateway" in options.roles:
@@ -73,20 +74,22 @@ async def run_daemon(options: DaemonOptions) -> int:
         if options.paused and ledger is not None:
             _ = await ledger.apply([Hold(hold=HoldRow(reason="started with --paused"))])
         health = await _health(stack, options, loaded.settings, buses, ledger)
-        roles = await _assembled(options, loaded, broker, buses, ledger)
+        roles = await _assembled(options, loaded, broker, buses, ledger, process)
         await _serve(roles, broker, loaded.settings, data_dir, health)
     log(Line.STOPPED)
     return 0
 
 
 async def _ledger(
-    stack: AsyncExitStack, options: DaemonOptions, data_dir: Path
+    stack: AsyncExitStack, options: DaemonOptions, data_dir: Path, process: str
 ) -> SqliteLedger | None:
     """The ledger first: whoever holds its lock is the daemon of this directory."""
     if "checkpointer" not in options.roles:
         return None
-    ledger = await SqliteLedger.open(data_dir / LEDGER_FILE, MachineClock().now)
+    ledger = await SqliteLedger.open(data_dir / LEDGER_FILE, MachineClock().now, process=process)
     _ = stack.push_async_callback(ledger.close)
+    if ledger.predecessor:  # its runs need not wait for its lease; joined owners have their own
+        _ = await ledger.apply([Renew(process=ledger.predecessor, lease_s=0)])
     return ledger
 
 
@@ -145,6 +148,7 @@ async def _assembled(
     broker: Broker,
     buses: Callable[[str], WireBus],
     ledger: SqliteLedger | None,
+    process: str,
 ) -> Roles:
     app = loaded.app
     is_asking = "planner" in options.roles
@@ -166,7 +170,7 @@ async def _assembled(
         clock=MachineClock(),
         ids=ids,
         chance=machine_chance,
-        process=ids.new_id("proc"),
+        process=process,
         tools=options.tools,
     )
     return assemble(parts, options.roles)

@@ -1,6 +1,7 @@
 """The hub: takes runs that want a drive and drives them, one directive at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
@@ -10,6 +11,7 @@ from actors.orchestrator.hand import Hand
 from actors.orchestrator.pen import Lost, Pen, Reloaded
 from actors.orchestrator.publisher import Publisher
 from actors.orchestrator.report import Reporter
+from actors.orchestrator.suspects import RunKey, Suspects
 from messages import subjects
 from messages.agent import AgentSpec
 from messages.errors import BadIdentifier, TreadleError
@@ -25,8 +27,6 @@ from runtime.loop import directives as d
 from runtime.loop.evolve import fold
 from runtime.settings import Runtime
 from runtime.supervisor import ChildSpec, Phase
-
-RunKey = tuple[str, str]
 
 _GIVE_BACK_S = 5.0
 
@@ -65,6 +65,7 @@ class Orchestrator:
         self._publisher = Publisher(bus, asking)
         self._crashes: dict[RunKey, int] = {}
         """Drives of a run that failed in a row here: they count as deaths of its owner."""
+        self._suspects = Suspects(times.poison_deaths)
         self._presence = Presence(role=self.role, subject=f"{subjects.ROOT}.wakes.*.*")
         self._is_draining = False
         self._is_idle = anyio.Event()
@@ -117,7 +118,7 @@ class Orchestrator:
             async for delivery in deliveries:
                 key = _run_of(delivery)
                 if key is not None:
-                    self._start(tasks, key)
+                    _ = self._start(tasks, key)
 
     async def _follow_signals(self) -> None:
         """A cancel reaches a live owner at once and cuts short what it waits for."""
@@ -144,32 +145,43 @@ class Orchestrator:
         due = await self._asking.bus.ask(
             Due(
                 process=self._process,
-                limit=free,
+                limit=free + len(self._suspects),
                 driving=tuple(f"{tenant}/{run_id}" for tenant, run_id in self._driving),
                 stream=await self._bus.stream_created(subjects.RESULTS_STREAM),
             )
         )
+        suspects: list[RunKey] = []
         for run in due.runs:
             key = (run.tenant, run.run_id)
-            if run.need == "drive":
-                self._start(tasks, key)
-            else:
+            if run.need == "publish":
                 self._publisher.start(tasks, key)
+            elif self._suspects.is_one(run.deaths):
+                suspects.append(key)
+            else:
+                _ = self._start(tasks, key)
+        self._suspects.line_up(suspects)
+        self._suspects.start(partial(self._start, tasks))
 
-    def _start(self, tasks: TaskGroup, key: RunKey) -> None:
+    def _start(self, tasks: TaskGroup, key: RunKey) -> bool:
         is_full = len(self._driving) >= self._times.slots
         if self._is_draining or is_full or key in self._driving:
-            return
+            return False
         self._driving[key] = None
-        tasks.start_soon(self._take_and_drive, key)
+        tasks.start_soon(self._take_and_drive, tasks, key)
+        return True
+
+    def _clear(self, tasks: TaskGroup, key: RunKey) -> None:
+        """The run is driven alone no longer."""
+        self._suspects.clear(key)
+        self._suspects.start(partial(self._start, tasks))
 
     # ------------------------------------------------------------------ one run
-    async def _take_and_drive(self, key: RunKey) -> None:
+    async def _take_and_drive(self, tasks: TaskGroup, key: RunKey) -> None:
         with scope(tenant=key[0], run_id=key[1]), self._presence.at_work(self._clock):
             try:
-                await self._drive(key)
-            except Lost:
-                log(Line.RUN_LOST)
+                await self._drive(key, partial(self._clear, tasks, key))
+            except Lost as error:
+                log(Line.RUN_LOST, why=error.why)
             except GiveUp as error:
                 log(Line.ASK_FAILED, Level.WARNING, **describe(error.cause))
                 await self._give_back(key)
@@ -183,6 +195,7 @@ class Orchestrator:
                 _ = self._crashes.pop(key, None)
             finally:
                 _ = self._driving.pop(key, None)
+                self._clear(tasks, key)
                 if not self._driving:
                     self._is_idle.set()
 
@@ -197,7 +210,7 @@ class Orchestrator:
         except (Lost, Reloaded, GiveUp, TreadleError) as error:
             log(Line.RUN_LOST, Level.WARNING, error=type(error).__name__)
 
-    async def _drive(self, key: RunKey) -> None:
+    async def _drive(self, key: RunKey, on_progress: Callable[[], None]) -> None:
         take_id = self._ids.new_id("take")
         taken = await self._asking.again(
             Take(tenant=key[0], run_id=key[1], process=self._process, take_id=take_id)
@@ -240,7 +253,8 @@ class Orchestrator:
                 )
             )
         else:
-            await Drive(hand, deaths=taken.deaths + self._crashes.get(key, 0)).run()
+            deaths = taken.deaths + self._crashes.get(key, 0)
+            await Drive(hand, deaths=deaths, on_progress=on_progress).run()
         if pen.state.status.is_terminal:
             log(
                 Line.RUN_FINISHED,
@@ -259,7 +273,7 @@ class Orchestrator:
                 Load(tenant=key[0], run_id=key[1], after=after, upto=taken.version)
             )
             if not isinstance(loaded, Loaded) or not loaded.entries:
-                raise Lost
+                raise Lost("unread")
             entries.extend(loaded.entries)
         return entries
 

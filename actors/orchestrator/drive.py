@@ -4,6 +4,7 @@ The order of the eight steps is not here: it is read off ``next_directive``. A d
 what that says, one function per directive, and writes down what came of it.
 """
 
+from collections.abc import Callable
 from typing import assert_never
 
 from actors.orchestrator import checks, execute, people, reconcile, thinking, verify
@@ -18,10 +19,19 @@ from runtime.loop.next import next_directive
 class Drive:
     """Drives one run for as long as one take lasts."""
 
-    def __init__(self, hand: Hand, *, deaths: int = 0) -> None:
-        """Args: hand: the taken run; deaths: owners that died without progress."""
+    def __init__(
+        self, hand: Hand, *, deaths: int = 0, on_progress: Callable[[], None] | None = None
+    ) -> None:
+        """Start with the taken run.
+
+        Args:
+            hand: of the run.
+            deaths: owners that died without progress.
+            on_progress: called once the run has made some.
+        """
         self.hand = hand
         self._deaths = deaths
+        self._on_progress = on_progress
 
     # ------------------------------------------------------------------ the loop
     async def run(self) -> None:
@@ -38,8 +48,14 @@ class Drive:
                     await self.hand.let_go()
                     return
                 is_going = await self.step()
+                self._tell_progress()
             except Reloaded:
                 continue
+
+    def _tell_progress(self) -> None:
+        if self._on_progress is not None and self.hand.pen.has_progressed:
+            self._on_progress()
+            self._on_progress = None
 
     async def step(self) -> bool:
         """Perform one directive. False: the drive is over."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from actors.orchestrator.taken import told
 from messages import events as e
 from messages.errors import StorageError
-from messages.events import AnyEvent
+from messages.events import AnyEvent, is_progress
 from messages.ledger import (
     Append,
     Committed,
@@ -40,12 +40,18 @@ from runtime.loop.directives import Moment
 from runtime.loop.summary import summarise
 
 _APPEND_TRIES = 8
+_WHY_LOST = {Conflicted: "conflict", RunEnded: "ended", Missing: "missing"}
 _TAIL = 3
 """More entries than this a planner loads rather than being sent."""
 
 
 class Lost(Exception):
     """The run is not ours any more: another history was written, or it has ended."""
+
+    def __init__(self, why: str) -> None:
+        """Args: why: conflict, ended, missing, unread or keys, for the log."""
+        super().__init__(why)
+        self.why = why
 
 
 class Reloaded(Exception):
@@ -79,6 +85,8 @@ class Pen:
         self._named: set[int] = set()
         self.signals: tuple[Signal, ...] = taken.signals
         self.is_held = False
+        self.has_progressed = False
+        """This take has written more than reservations: the deaths before it no longer count."""
         self._ledger_now = taken.now
         self._read_at = self._stretch_from = clock.monotonic()
         self._written: list[Entry] = []
@@ -200,10 +208,10 @@ class Pen:
                 case Stale():
                     await self._reload()
                 case Conflicted() | RunEnded() | Missing():
-                    raise Lost
+                    raise Lost(_WHY_LOST[type(answer)])
                 case Refused():
                     raise StorageError(f"the ledger does not take this entry: {answer.message}")
-        raise Lost
+        raise Lost("keys")
 
     def _append(self, append_id: str) -> Append:
         state = self.state
@@ -237,6 +245,7 @@ class Pen:
             hash=answer.hash,
             events=tuple(self._events),
         )
+        self.has_progressed = self.has_progressed or is_progress(entry.events)
         self._written.append(entry)
         self._tail.append(entry)
         self.state = loop.seal(self.state, answer.version, answer.hash, answer.now, stretch)
@@ -278,7 +287,9 @@ class Pen:
         answer = await self._asking.ledger(
             Load(tenant=state.tenant, run_id=state.run_id, after=state.version)
         )
-        if not isinstance(answer, Loaded) or answer.row.version != state.version:
-            raise Lost
+        if not isinstance(answer, Loaded):
+            raise Lost("missing")
+        if answer.row.version != state.version:
+            raise Lost("conflict")
         self.signals = answer.signals
         self._read(answer.now)

@@ -9,12 +9,14 @@ from anyio.abc import TaskGroup
 
 from messages import subjects
 from messages.errors import StorageError, TreadleError
-from messages.events import RunCreated
+from messages.events import Finished, RunCreated
 from messages.ledger import Entry, Load, Loaded, Published
 from messages.state import LoopState
+from messages.status import Reason
 from runtime.asking import Asking, GiveUp
 from runtime.bus.port import Bus
 from runtime.faults import fault
+from runtime.intake import run_letter
 from runtime.log import Level, Line, describe, log, scope
 from runtime.loop.evolve import fold
 from runtime.views.run import result_of
@@ -46,6 +48,8 @@ class Publisher:
         """
         stream = await self._bus.stream_created(subjects.RESULTS_STREAM)
         data = _ENCODE(result_of(state))
+        if state.reason == Reason.POISON:
+            await self._set_aside(state, stream, data)
         fault("orchestrator.before_publish")
         await self._bus.publish_durable(
             subjects.result(state.tenant, state.run_id),
@@ -59,6 +63,20 @@ class Publisher:
         reply_to = _reply_to(entries)
         if reply_to is not None:
             await self._bus.publish(reply_to, data)
+
+    async def _set_aside(self, state: LoopState, stream: str, result: bytes) -> None:
+        """A run that only kills its owners is for a person to look at."""
+        last = (await self._entries(state.tenant, state.run_id))[-1]
+        ended = last.events[-1]
+        why = ended.why if isinstance(ended, Finished) else ""
+        subject = subjects.result(state.tenant, state.run_id)
+        letter = run_letter(subject=subject, why=why, result=result, at=last.at)
+        await self._bus.publish_durable(
+            subjects.dead(state.tenant, "runs", state.run_id),
+            _ENCODE(letter),
+            message_id=f"dead-{stream}.{state.tenant}.{state.run_id}",
+        )
+        log(Line.RUN_POISONED, Level.ERROR, why=why)
 
     async def _load_and_publish(self, key: tuple[str, str]) -> None:
         with scope(tenant=key[0], run_id=key[1]):

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from actors.orchestrator.hand import Hand
 from messages import events as e
 from messages.decision import Decide, Decision, ModelFailed, NeedsReservation
-from messages.errors import BusError, Busy, NoResponders, RemoteFailure, TooLarge
+from messages.errors import BusError, Busy, NoResponders, RemoteFailure, TooLarge, Unreachable
 from messages.status import Reason, Status
 from runtime.faults import fault
 from runtime.loop import budget
@@ -92,7 +92,7 @@ async def _ask(hand: Hand) -> Decision | NeedsReservation | ModelFailed | None:
     except TooLarge:
         pen.may_use_reservation = True  # nothing was sent
         pen.forget_tail()
-    except (NoResponders, Busy):
+    except (NoResponders, Busy, Unreachable):
         # the planner never saw it: nothing was spent
         pen.may_use_reservation = True
         await hand.clock.sleep(0.2)

@@ -1,5 +1,6 @@
 """Everything that can stand in a journal. ``AnyEvent`` is the closed union to match over."""
 
+from collections.abc import Iterable
 from functools import cache
 
 from messages.events.effect import (
@@ -126,3 +127,9 @@ def event_kind(cls: type[AnyEvent]) -> str:
     """The public name of an event class."""
     tag = cls.__struct_config__.tag
     return str(tag).partition("/")[0].replace("-", "_")
+
+
+def is_progress(events: Iterable[AnyEvent]) -> bool:
+    """Anything but paying for another attempt: a run that only kills its owners does just that."""
+    paying = StepReserved | StepLost | AttemptFailed
+    return not all(isinstance(event, paying) for event in events)

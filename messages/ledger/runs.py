@@ -194,6 +194,8 @@ class DueRun(Part, kw_only=True):
     tenant: str
     run_id: str
     need: Literal["drive", "publish"]
+    deaths: int = 0
+    """Owners it lost without progress, a dead one that it still has included."""
 
 
 class DueRuns(Message, kw_only=True, tag="due-runs/1"):

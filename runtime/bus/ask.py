@@ -302,4 +302,4 @@ class Asker:
 
     def _closed(self, why: Exception) -> None:
         for waiting in self._open.values():
-            waiting.fail(why)
+            waiting.fail(Silent(f"{waiting.subject} was asked, and then: {why}"))

@@ -149,7 +149,8 @@ class Bus(Protocol):
             Silent: heartbeats stopped; a cancel was sent.
             DeadlineExceeded: no reply in time; a cancel was sent.
             TooLarge: payload and headers exceed the broker's limit; nothing was sent.
-            Unreachable: the connection is closed for good.
+            Unreachable: no connection for as long as a silence may last, or one that is closed for
+                good; nothing was sent.
             RemoteFailure: the handler failed or the reply is not what the request names.
         """
         ...

@@ -11,6 +11,7 @@ from runtime.intake.letters import (
     dead_letter,
     lenient,
     refusal_of,
+    run_letter,
     tenant_of,
 )
 from runtime.intake.task import Admitted, admit, parse_task
@@ -34,6 +35,7 @@ __all__ = [
     "lenient",
     "parse_task",
     "refusal_of",
+    "run_letter",
     "scopes_of",
     "tenant_of",
     "trace_of",

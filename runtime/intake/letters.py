@@ -41,7 +41,7 @@ def refusal_of(error: TreadleError, run_id: str | None) -> Refusal:
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that became no run, kept with the reason. Public JSON."""
+    """A task that became no run, or a run that was set aside, with the reason. Public JSON."""
 
     v: int = 1
     subject: str
@@ -76,6 +76,23 @@ def dead_letter(
         is_cut=len(kept) < len(data),
         deliveries=deliveries,
         sequence=sequence,
+        at=iso(at),
+    )
+
+
+def run_letter(*, subject: str, why: str, result: bytes, at: Timestamp) -> DeadLetter:
+    """The letter for a run that was set aside: its result, since its task is durable with it."""
+    return DeadLetter(
+        subject=subject,
+        code="POISON",
+        message=why,
+        hint="see what it does at its last step; submit its task anew under another run id",
+        payload=result.decode(),
+        encoding="text",
+        payload_bytes=len(result),
+        is_cut=False,
+        deliveries=0,
+        sequence=0,
         at=iso(at),
     )
 

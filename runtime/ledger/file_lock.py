@@ -6,9 +6,11 @@ from pathlib import Path
 
 from messages.errors import AlreadyRunning, StorageError
 
+_MOST_BYTES = 256
+
 
 class FileLock:
-    """An exclusive lock on a file of its own, which holds the pid of whoever has it.
+    """An exclusive lock on a file of its own, which says who has it: pid, and name in the ledger.
 
     The file stays when the lock is released: removing it would let a third process lock a new file
     of the same name while a second still waits on the old one.
@@ -19,8 +21,15 @@ class FileLock:
         self._path = path
         self._fd: int | None = None
 
-    def acquire(self) -> None:
+    def acquire(self, name: str = "") -> str:
         """Take the lock or say who has it; never waits.
+
+        Args:
+            name: of this process in the ledger; its successor is told.
+
+        Returns:
+            The name of whoever had the lock last; the kernel gave it back, so that process is dead
+            or has closed its ledger. Empty: nobody, or one without a name.
 
         Raises:
             AlreadyRunning: another process, or another ledger of this one, has it.
@@ -34,12 +43,14 @@ class FileLock:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = _pid(fd)
+            holder, _ = _holder(fd)
             os.close(fd)
             raise AlreadyRunning("ledger", str(self._path), holder) from error
+        _, last = _holder(fd)
         os.ftruncate(fd, 0)
-        os.pwrite(fd, str(os.getpid()).encode(), 0)
+        os.pwrite(fd, f"{os.getpid()}\n{name}".encode(), 0)
         self._fd = fd
+        return last
 
     def release(self) -> None:
         """Let go; closing the descriptor gives up the lock."""
@@ -48,6 +59,7 @@ class FileLock:
             self._fd = None
 
 
-def _pid(fd: int) -> int | None:
-    text = os.pread(fd, 32, 0).decode(errors="replace").strip()
-    return int(text) if text.isdigit() else None
+def _holder(fd: int) -> tuple[int | None, str]:
+    text = os.pread(fd, _MOST_BYTES, 0).decode(errors="replace")
+    pid, _, name = text.partition("\n")
+    return (int(pid) if pid.strip().isdigit() else None), name.strip()

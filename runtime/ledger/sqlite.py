@@ -35,18 +35,21 @@ class SqliteLedger:
         self._is_closed = False
 
     @classmethod
-    async def open(cls, path: Path, clock_now: Callable[[], float]) -> "SqliteLedger":
+    async def open(
+        cls, path: Path, clock_now: Callable[[], float], *, process: str = ""
+    ) -> "SqliteLedger":
         """Open the ledger for writing, and make it where there is none.
 
         Args:
             path: The database file; ``<path>.lock`` is locked as long as it is open.
             clock_now: The machine's clock, epoch seconds.
+            process: Name of this process as an owner of runs, for its successor.
 
         Raises:
             AlreadyRunning: another process has it open for writing.
             StorageError: WAL or synchronous FULL cannot be had, a newer schema, no access.
         """
-        return await cls._open(lambda: SqliteStore.open(path, clock_now))
+        return await cls._open(lambda: SqliteStore.open(path, clock_now, process))
 
     @classmethod
     async def open_readonly(cls, path: Path, clock_now: Callable[[], float]) -> "SqliteLedger":
@@ -90,6 +93,11 @@ class SqliteLedger:
             await ledger.close()
             raise
         return ledger
+
+    @property
+    def predecessor(self) -> str:
+        """Name of the process that wrote here before: we have its lock, so it drives nothing."""
+        return self._store.predecessor
 
     async def apply(self, operations: Sequence[AnyLedgerRequest]) -> list[GroupAnswer]:
         """See ``Ledger``."""

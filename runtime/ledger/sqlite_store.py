@@ -36,6 +36,7 @@ class SqliteStore:
         """Use ``open`` or ``open_readonly``. Without a lock the file is only read."""
         self._path = path
         self._lock = lock
+        self.predecessor = ""
         self.connection = self._connect()
         self._tables = SqliteTables(self.connection)
         self._is_suspect = False
@@ -43,7 +44,7 @@ class SqliteStore:
 
     # ---- opening
     @classmethod
-    def open(cls, path: Path, clock_now: Callable[[], float]) -> "SqliteStore":
+    def open(cls, path: Path, clock_now: Callable[[], float], process: str = "") -> "SqliteStore":
         """Open for writing, and make the file where there is none.
 
         Raises:
@@ -51,13 +52,15 @@ class SqliteStore:
             StorageError: it cannot be opened safely.
         """
         lock = FileLock(path.with_name(path.name + ".lock"))
-        lock.acquire()
+        last = lock.acquire(process)
         try:
             path.touch(mode=0o600)
-            return cls(path, clock_now, lock)
+            store = cls(path, clock_now, lock)
         except BaseException:
             lock.release()
             raise
+        store.predecessor = last
+        return store
 
     @classmethod
     def open_readonly(cls, path: Path, clock_now: Callable[[], float]) -> "SqliteStore":

@@ -203,6 +203,16 @@ async def test_a_take_after_a_suspension_is_clean(desk: Desk) -> None:
 
 
 # ------------------------------------------------------------------ poison
+async def test_due_says_how_many_owners_a_run_has_lost(desk: Desk) -> None:
+    for number in range(1, 4):
+        _ = await desk.hand(process=f"p{number}", take_id=f"t{number}", is_new=number == 1)
+        desk.clock.advance(5.1)
+        answer = await desk.ask(Due(process="p9", limit=10))
+        assert [(run.run_id, run.deaths) for run in answer.runs] == [("r1", number)]
+        own = await desk.ask(Due(process=f"p{number}", limit=10))
+        assert [run.deaths for run in own.runs] == [number - 1]
+
+
 async def test_poison_progress_reservations_do_not_reset_deaths(desk: Desk) -> None:
     hand = await desk.hand()
     for number in range(2, 5):

@@ -96,6 +96,18 @@ async def test_a_second_writer_is_refused_and_told_who_writes(desk: Desk) -> Non
         pass
 
 
+async def test_a_writer_knows_who_wrote_before(data_dir: Path) -> None:
+    path, told = data_dir / "ledger.db", list[str]()
+    for name in ("proc-1", "proc-2", "proc-3"):
+        ledger = await SqliteLedger.open(path, FakeClock().now, process=name)
+        told.append(ledger.predecessor)
+        await ledger.close()
+    reader = await SqliteLedger.open_readonly(path, FakeClock().now)
+    told.append(reader.predecessor)
+    await reader.close()
+    assert told == ["", "proc-1", "proc-2", ""]
+
+
 async def test_a_reader_beside_the_writer_sees_what_was_committed(desk: Desk) -> None:
     hand = await desk.hand()
     async with opened(desk.path, desk.clock, is_readonly=True) as reader:

@@ -18,6 +18,7 @@ from typing import Any
 import anyio
 
 from tests.faults import disk, report
+from tests.faults.campaigns import table
 from tests.faults.cells import Cell, chosen
 from tests.faults.trial import play
 
@@ -30,17 +31,21 @@ def main() -> int:
     """
     options = _options()
     cells = chosen(options.cell)
+    campaigns = table.chosen(options.cell)
     has_disk = disk.is_chosen(options.cell)
-    if not cells and not has_disk:
+    if not cells and not campaigns and not has_disk:
         sys.stderr.write("no cell is called that; see --list\n")
         return 2
     if options.list:
-        sys.stdout.write("\n".join([*[cell.name for cell in cells], *[disk.NAME] * has_disk, ""]))
+        sys.stdout.write(
+            "\n".join([*[each.name for each in (*cells, *campaigns)], *[disk.NAME] * has_disk, ""])
+        )
         return 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # nothing of ours may outlive us
     folder = Path(tempfile.mkdtemp(prefix="treadle-faults-"))
     try:
         rows = anyio.run(_play_all, cells, folder, options.trials, options.jobs)
+        rows |= anyio.run(_campaigns, campaigns, folder, options)
         points = disk.crash_points(folder) if has_disk else None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -60,6 +65,7 @@ def _options() -> argparse.Namespace:
         "--cell", action="append", default=[], metavar="NAME", help="a name or pattern; repeatable"
     )
     parser.add_argument("--list", action="store_true", help="say which cells there are")
+    parser.add_argument("--quick", action="store_true", help="campaigns with fewer runs")
     parser.add_argument("--jobs", type=int, default=2, help="cells that are played side by side")
     parser.add_argument("-o", dest="output", choices=("text", "json"), default="text")
     return parser.parse_args()
@@ -85,6 +91,27 @@ async def _play_all(
         for cell in cells:
             tasks.start_soon(one, cell)
     return {cell.name: rows[cell.name] for cell in cells}
+
+
+async def _campaigns(
+    campaigns: list[table.Campaign], folder: Path, options: argparse.Namespace
+) -> dict[str, dict[str, Any]]:
+    """One after the other, since each measures times; short ones promise none and share."""
+    rows: dict[str, dict[str, Any]] = {}
+    limiter = anyio.CapacityLimiter(options.jobs if options.quick else 1)
+
+    async def one(each: table.Campaign) -> None:
+        async with limiter:
+            place, trials = folder / each.name, options.trials
+            rows[each.name] = row = await table.play(each, place, trials, is_short=options.quick)
+            word = "ok" if report.is_right(row) else "WRONG"
+            sys.stderr.write(f"{len(rows)}/{len(campaigns)} {each.name}: {word} {row}\n")
+            sys.stderr.flush()
+
+    async with anyio.create_task_group() as tasks:
+        for each in campaigns:
+            tasks.start_soon(one, each)
+    return {each.name: rows[each.name] for each in campaigns}
 
 
 if __name__ == "__main__":

@@ -118,5 +118,6 @@ def as_text(cells: dict[str, dict[str, Any]]) -> str:
     lines = [f"{'cell':<36}" + "".join(f"{name:>16}" for name in names)]
     for cell, row in cells.items():
         lines.append(f"{cell:<36}" + "".join(f"{row[name]!s:>16}" for name in names))
+        lines += [f"    {name}: {figure}" for name, figure in row.get("figures", {}).items()]
         lines += [f"    {note}" for note in row["notes"]]
     return "\n".join([*lines, f"W is {SETTLE_S:g} s"])

@@ -1,16 +1,23 @@
 """Owners that come back late, and owners that are told to stop: one history, no step lost twice."""
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from messages import events as e
+from messages.decision import Decide
+from messages.errors import Unreachable
 from messages.ledger import Append, Done, Renew, Stale
-from messages.status import Status
+from messages.status import Reason, Status
+from messages.subjects import DEAD_STREAM
+from runtime.intake import DeadLetter
 from runtime.model.port import ModelRequest
 from runtime.model.scripted import Turn
+from runtime.settings import Runtime, Settings
 from tests.flow.desk import Desk, agent, look, pay
 from tests.flow.stage import RUN, TENANT, Stage, yes
 from treadle.testing import call, finish
@@ -179,3 +186,83 @@ async def released(on: Stage) -> None:
     """Until nobody owns the run."""
     await on.owned(is_owned=True)
     await on.owned(is_owned=False)
+
+
+async def test_runs_that_may_not_lose_another_owner_are_driven_one_at_a_time() -> None:
+    """One of them killed its owner, so together they would all be set aside with it."""
+    on, _ = stage(call(look, key="a"), finish("ok"))
+    on.settings = Settings(runtime=Runtime(lease_s=5, due_s=0.03, grace_s=0.3, poison_deaths=2))
+    runs = [f"run-{number}" for number in range(1, 4)]
+    thinking: list[str] = []
+    go_on = anyio.Event()
+
+    async def think(request: ModelRequest) -> None:
+        if request.turn == 0:
+            thinking.append(request.goal)
+            await go_on.wait()
+
+    on.model.gate = think
+    for run_id in runs:
+        await on.create(run_id)
+    async with on.life():
+        for run_id in runs:
+            await on.owned(run_id, is_owned=True)
+        await until(on, lambda: len(thinking) == len(runs))
+    thinking.clear()
+    async with on.life() as life:
+        await until(on, lambda: len(thinking) == 1)
+        await on.ledger.changed.wait()  # it looks at what is due again and takes no other
+        rows = [on.ledger.inner.tables.runs[(TENANT, run_id)] for run_id in runs]
+        assert [row.deaths for row in rows] == [1, 0, 0]
+        go_on.set()
+        for run_id in runs:
+            state = await life.rest(yes, run_id=run_id)
+            assert state is not None
+            assert state.status is Status.SUCCEEDED
+
+
+async def test_a_run_that_is_set_aside_leaves_a_dead_letter() -> None:
+    on, _ = stage(call(look, key="a"), finish("ok"))
+    on.ledger.die = lambda _append: "before" if on.deaths < 3 else ""
+    await on.create()
+    while on.deaths < 3:
+        async with on.life():
+            await on.ledger.dead.wait()
+        on.deaths += 1
+    async with on.life() as life:
+        with anyio.fail_after(5):
+            while (letter := await life.bus.stored(DEAD_STREAM, "treadle.dead.>", after=0)) is None:
+                await on.ledger.changed.wait()
+    assert letter.subject == f"treadle.dead.{TENANT}.runs.{RUN}"
+    said = msgspec.json.decode(letter.data, type=DeadLetter)
+    assert (said.code, said.message) == ("POISON", "3 owners died while driving it")
+    assert msgspec.json.decode(said.payload)["run_id"] == RUN
+    assert (await on.state()).reason == Reason.POISON
+
+
+async def test_a_broker_that_is_away_costs_no_step() -> None:
+    """The planner is asked over and over, and nothing of it was ever sent."""
+    on, _ = stage(call(look, key="a"), finish("ok"))
+    asked: list[str] = []
+    await on.create()
+    async with on.life() as life:
+        ask = life.bus.ask
+
+        async def cut_off(request: Any, **more: Any) -> Any:
+            if isinstance(request, Decide) and len(asked) < 5:
+                asked.append(request.run_id)
+                raise Unreachable("no NATS connection")
+            return await ask(request, **more)
+
+        life.bus.ask = cut_off
+        state = await life.rest(yes)
+    assert len(asked) == 5
+    assert state is not None
+    assert (state.status, state.step_count) == (Status.SUCCEEDED, 2)
+    assert not [event for event in await on.events() if isinstance(event, e.StepLost)]
+
+
+async def until(on: Stage, is_so: Callable[[], bool]) -> None:
+    with anyio.fail_after(5):
+        while not is_so():
+            await on.ledger.changed.wait()

@@ -1,4 +1,4 @@
-"""dlq: dead letters, which are tasks that became no run."""
+"""dlq: dead letters, which are tasks that became no run and runs that were set aside."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ _MOST: Final = 500
 
 @room("dlq", effect="rw")
 def dlq() -> None:
-    """Dead letters: tasks that were refused, kept until a person deals with them."""
+    """Dead letters: refused tasks, and runs set aside as poison, until a person deals with them."""
 
 
 @dlq.command("ls", effect="ro")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from messages.events import AttemptFailed, ChildStarted, RunCreated, StepLost, StepReserved
+from messages.events import ChildStarted, RunCreated, is_progress
 from messages.ledger import (
     Append,
     Committed,
@@ -155,16 +155,10 @@ def _next_head(
         owner=owner,
         take_id=None if is_let_go else op.take_id,
         is_clean=is_let_go or head.is_clean,
-        deaths=0 if _is_progress(op) else head.deaths,
+        deaths=0 if is_progress(op.events) else head.deaths,
         updated_at=now,
         due_at=due_time(status, until, owner, has_signals=has_signals),
     )
-
-
-def _is_progress(op: Append) -> bool:
-    """Anything but paying for another attempt: a run that only kills its owners does just that."""
-    paying = StepReserved | StepLost | AttemptFailed
-    return not all(isinstance(event, paying) for event in op.events)
 
 
 def _committed(t: Tables, head: RunHead, signals: Sequence[Signal], now: float) -> Committed:

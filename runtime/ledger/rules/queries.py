@@ -122,7 +122,7 @@ def due(t: Tables, op: Due, now: float) -> DueRuns:
     limit = _most(op.limit)
     driving = frozenset(op.driving)
     drives = (
-        (head.created_at, DueRun(tenant=head.tenant, run_id=head.run_id, need="drive"))
+        (head.created_at, _drive(head, op.process))
         for head in t.due_runs(now, op.process)
         if _wants_drive(t, head, op.process, driving, now)
     )
@@ -136,6 +136,13 @@ def due(t: Tables, op: Due, now: float) -> DueRuns:
     )
     merged = heapq.merge(list(islice(drives, limit)), publishes, key=_created)
     return DueRuns(runs=tuple(run for _, run in islice(merged, limit)), now=now)
+
+
+def _drive(head: RunHead, process: str) -> DueRun:
+    """A run that wants a drive: if it has another owner, that one is dead."""
+    has_dead_owner = head.owner is not None and head.owner != process
+    deaths = head.deaths + has_dead_owner
+    return DueRun(tenant=head.tenant, run_id=head.run_id, need="drive", deaths=deaths)
 
 
 def _created(item: tuple[float, DueRun]) -> float:
