@@ -16,7 +16,14 @@ from actors.orchestrator.hand import Hand
 from messages import events as e
 from messages import execution
 from messages.agent import ToolSpec
-from messages.errors import Busy, NoResponders, RemoteFailure, Silent, TreadleError
+from messages.errors import (
+    Busy,
+    NoResponders,
+    RemoteFailure,
+    Silent,
+    TreadleError,
+    Unreachable,
+)
 from messages.parts import Evidence, Problem
 from messages.state import CallState
 from runtime.artifacts import INLINE_BYTES, keep_if_large
@@ -173,7 +180,7 @@ async def ask_executor(hand: Hand, call: CallState) -> execution.Outcome | None:
         except TreadleError as error:
             code = error.remote_code if isinstance(error, RemoteFailure) else error.code
             problem = Problem(code=code, message=error.message)
-            is_untaken = isinstance(error, NoResponders | Busy)
+            is_untaken = isinstance(error, NoResponders | Busy | Unreachable)
             if not is_untaken and (is_write or not isinstance(error, Silent)):
                 break
     return None if is_write else execution.Outcome(kind="error", problem=problem)
