@@ -17,7 +17,14 @@ from messages import events as e
 from messages import execution
 from messages.agent import ToolSpec
 from messages.authority import Grant
-from messages.errors import Busy, NoResponders, RemoteFailure, Silent, TreadleError
+from messages.errors import (
+    Busy,
+    NoResponders,
+    RemoteFailure,
+    Silent,
+    TreadleError,
+    Unreachable,
+)
 from messages.parts import Evidence, Problem
 from messages.state import CallState
 from runtime.artifacts import INLINE_BYTES, keep_if_large
@@ -185,7 +192,7 @@ async def ask_executor(hand: Hand, call: CallState) -> execution.Outcome | None:
             return await hand.asking.bus.ask(request, deadline_s=deadline_of(hand.agent, call.tool))
         except TreadleError as error:
             tries += 1
-            if isinstance(error, NoResponders | Busy):
+            if isinstance(error, NoResponders | Busy | Unreachable):
                 is_over = not _may_wait(hand, grant, hand.clock.monotonic() - started)
                 if is_over and not is_write:
                     raise GiveUp("executor", error) from error

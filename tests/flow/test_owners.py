@@ -11,6 +11,7 @@ import pytest
 from messages import events as e
 from messages.decision import Decide
 from messages.errors import Unreachable
+from messages.execution import Execute
 from messages.ledger import Append, Done, Renew, Stale
 from messages.status import Reason, Status
 from messages.subjects import DEAD_STREAM
@@ -240,8 +241,9 @@ async def test_a_run_that_is_set_aside_leaves_a_dead_letter() -> None:
     assert (await on.state()).reason == Reason.POISON
 
 
-async def test_a_broker_that_is_away_costs_no_step() -> None:
-    """The planner is asked over and over, and nothing of it was ever sent."""
+@pytest.mark.parametrize(("kind", "times"), [(Decide, 5), (Execute, 4)])
+async def test_a_broker_that_is_away_costs_no_step_and_fails_no_call(kind: Any, times: int) -> None:
+    """Planner and executor are asked over and over, and nothing of it was ever sent."""
     on, _ = stage(call(look, key="a"), finish("ok"))
     asked: list[str] = []
     await on.create()
@@ -249,16 +251,17 @@ async def test_a_broker_that_is_away_costs_no_step() -> None:
         ask = life.bus.ask
 
         async def cut_off(request: Any, **more: Any) -> Any:
-            if isinstance(request, Decide) and len(asked) < 5:
+            if isinstance(request, kind) and len(asked) < times:
                 asked.append(request.run_id)
                 raise Unreachable("no NATS connection")
             return await ask(request, **more)
 
         life.bus.ask = cut_off
         state = await life.rest(yes)
-    assert len(asked) == 5
+    assert len(asked) == times
     assert state is not None
     assert (state.status, state.step_count) == (Status.SUCCEEDED, 2)
+    assert [line.outcome for line in state.tool_history] == ["ok"]
     assert not [event for event in await on.events() if isinstance(event, e.StepLost)]
 
 
