@@ -12,7 +12,7 @@ from typing import Any
 from messages.authority import GrantedAction, Purpose
 from messages.base import Message, Request
 from messages.canon import action_hash
-from messages.errors import BadGrant, NotFound, TreadleError
+from messages.errors import BadGrant, NotFound, Transient, TreadleError
 from messages.execution import Execute, Finding, Outcome, Recheck, RecheckVerdict, Reconcile
 from messages.ledger import Claim, Claimed, Settle
 from messages.parts import Evidence, Problem
@@ -27,7 +27,7 @@ from runtime.policy.grants import Verifier
 from runtime.settings import Runtime
 from runtime.tools.call import Caller
 from runtime.tools.context import Ctx
-from runtime.tools.outcome import Called
+from runtime.tools.outcome import NOT_STARTED, Called
 from runtime.tools.registry import Registry
 from runtime.tools.tool import Tool
 
@@ -196,7 +196,15 @@ class Executor(Actor):
             tool, self._ctx(request), values, timeout_s=tool.options.timeout_s - waited
         )
         fault("executor.after_effect")
+        if called.problem is not None and called.problem.code == NOT_STARTED:
+            # Nobody has asked the other side, so this says nothing about an earlier request.
+            _ = await self._settle(request, claim_id, "not_started", None, None)
+            return _unknown(NOT_STARTED, called.problem.message)
         outcome = await self._outcome(request, called, claimed_at=claimed.at)
+        if granted.is_replay and outcome.problem and outcome.problem.code == Transient.code:
+            # As where the other side could not be reached: of this request nothing came, but what
+            # became of the one before it nobody has said.
+            return _unknown(outcome.problem.code, outcome.problem.message)
         return await self._settled(request, claim_id, outcome)
 
     async def _settled(self, request: Execute, claim_id: str, outcome: Outcome) -> Outcome:

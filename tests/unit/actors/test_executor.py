@@ -17,7 +17,7 @@ from runtime.clock import FakeClock, FixedIds
 from runtime.policy.grants import Signer, Verifier
 from runtime.settings import Runtime
 from runtime.tools.call import Caller
-from runtime.tools.outcome import Called
+from runtime.tools.outcome import NOT_STARTED, Called
 from runtime.tools.registry import Registry
 from runtime.tools.workers import Workers
 from tests.flow.desk import pay
@@ -104,11 +104,11 @@ def executor(ledger: Ledger, called: Called = DONE) -> tuple[Executor, Recording
     ), caller
 
 
-def order(clock: FakeClock) -> Execute:
+def order(clock: FakeClock, *, is_replay: bool = False) -> Execute:
     arguments = {"key": "a", "amount": 1}
     hashed = action_hash("pay", arguments, KEY)
     action = Action(ordinal=0, tool="pay", arguments=arguments, key=KEY, action_hash=hashed)
-    granted = GrantedAction(ordinal=0, tool="pay", action_hash=hashed, key=KEY)
+    granted = GrantedAction(ordinal=0, tool="pay", action_hash=hashed, key=KEY, is_replay=is_replay)
     grant = Grant(
         id="g1", tenant="t", run_id="r", step=1, actions=(granted,), expires_at=clock.now() + 60
     )
@@ -125,8 +125,8 @@ def order(clock: FakeClock) -> Execute:
     )
 
 
-async def outcome(on: Executor, clock: FakeClock) -> Outcome:
-    answer = await on.handle(order(clock), Quiet())
+async def outcome(on: Executor, clock: FakeClock, *, is_replay: bool = False) -> Outcome:
+    answer = await on.handle(order(clock, is_replay=is_replay), Quiet())
     assert isinstance(answer, Outcome)
     return answer
 
@@ -193,3 +193,34 @@ async def test_a_ledger_that_is_away_at_the_settling_does_not_undo_what_happened
     ledger = Ledger(clock, is_away_later=True)
     on, _ = executor(ledger)
     assert (await outcome(on, clock)).kind == "ok"
+
+
+@pytest.mark.parametrize("is_replay", [True, False])
+async def test_a_call_that_was_never_made_gives_its_claim_back_and_proves_nothing(
+    *, is_replay: bool
+) -> None:
+    """The request before it may have happened: an error of this one would free the key."""
+    clock = FakeClock()
+    ledger = Ledger(clock)
+    problem = Problem(code=NOT_STARTED, message="its time was up")
+    on, _ = executor(ledger, Called("error", problem=problem))
+    assert (await outcome(on, clock, is_replay=is_replay)).kind == "unknown"
+    assert [s.outcome for s in ledger.settled] == ["not_started"]
+
+
+@pytest.mark.parametrize(
+    ("code", "is_replay", "kind", "settled"),
+    [
+        ("TRANSIENT", False, "error", ["error"]),
+        ("TRANSIENT", True, "unknown", []),
+        ("CORRECTABLE", True, "error", ["error"]),
+    ],
+)
+async def test_a_replay_that_came_to_nothing_says_nothing_of_the_request_before_it(
+    code: str, *, is_replay: bool, kind: str, settled: list[str]
+) -> None:
+    clock = FakeClock()
+    ledger = Ledger(clock)
+    on, _ = executor(ledger, Called("error", problem=Problem(code=code, message="no")))
+    assert (await outcome(on, clock, is_replay=is_replay)).kind == kind
+    assert [s.outcome for s in ledger.settled] == settled
