@@ -36,6 +36,10 @@ CLAIM_MARGIN_S = 2.0
 nor is one that arrives when the tool's deadline is over, which counts from the same moment."""
 
 
+_NO_ANSWER = frozenset({NOT_STARTED, Transient.code})
+"""Errors without a word of the other side: the call was not made, or did not get through."""
+
+
 class Executor(Actor):
     """Runs tools, preconditions and lookups.
 
@@ -196,14 +200,11 @@ class Executor(Actor):
             tool, self._ctx(request), values, timeout_s=tool.options.timeout_s - waited
         )
         fault("executor.after_effect")
-        if called.problem is not None and called.problem.code == NOT_STARTED:
-            # Nobody has asked the other side, so this says nothing about an earlier request.
-            _ = await self._settle(request, claim_id, "not_started", None, None)
-            return _unknown(NOT_STARTED, called.problem.message)
         outcome = await self._outcome(request, called, claimed_at=claimed.at)
-        if granted.is_replay and outcome.problem and outcome.problem.code == Transient.code:
-            # As where the other side could not be reached: of this request nothing came, but what
-            # became of the one before it nobody has said.
+        if granted.is_replay and outcome.problem and outcome.problem.code in _NO_ANSWER:
+            # Nothing came of this request; what became of the one before it nobody has said.
+            if outcome.problem.code == NOT_STARTED:
+                _ = await self._settle(request, claim_id, "not_started", None, None)
             return _unknown(outcome.problem.code, outcome.problem.message)
         return await self._settled(request, claim_id, outcome)
 

@@ -195,24 +195,13 @@ async def test_a_ledger_that_is_away_at_the_settling_does_not_undo_what_happened
     assert (await outcome(on, clock)).kind == "ok"
 
 
-@pytest.mark.parametrize("is_replay", [True, False])
-async def test_a_call_that_was_never_made_gives_its_claim_back_and_proves_nothing(
-    *, is_replay: bool
-) -> None:
-    """The request before it may have happened: an error of this one would free the key."""
-    clock = FakeClock()
-    ledger = Ledger(clock)
-    problem = Problem(code=NOT_STARTED, message="its time was up")
-    on, _ = executor(ledger, Called("error", problem=problem))
-    assert (await outcome(on, clock, is_replay=is_replay)).kind == "unknown"
-    assert [s.outcome for s in ledger.settled] == ["not_started"]
-
-
 @pytest.mark.parametrize(
     ("code", "is_replay", "kind", "settled"),
     [
         ("TRANSIENT", False, "error", ["error"]),
         ("TRANSIENT", True, "unknown", []),
+        (NOT_STARTED, False, "error", ["error"]),
+        (NOT_STARTED, True, "unknown", ["not_started"]),
         ("CORRECTABLE", True, "error", ["error"]),
     ],
 )
