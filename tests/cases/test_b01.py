@@ -37,8 +37,8 @@ async def _reconciled(place: Place) -> list[tuple[str, str]]:
 async def test_killed_before_the_effect_it_is_looked_up_and_done_once(place: Place) -> None:
     await _killed_at(place, "before", 1)
     told = await _check_end(place)
-    # variant a: status query says not_done, the tool is executed, effect counter = 1; before the run
-    # succeeds it is asked once more, whether what was executed is there
+    # variant a: status query says not_done, the tool is executed, effect counter = 1; before the
+    # run succeeds it is asked once more, whether what was executed is there
     assert await _kinds(place) == ["start", "asked", "start", "effect", "asked"]
     asked = [line["is_done"] for line in await place.happened() if line["kind"] == "asked"]
     assert asked == [False, True]
