@@ -68,6 +68,9 @@ class Judge:
         self.counts: Counter[str] = Counter()
         self.last: deque[str] = deque(maxlen=LAST_EVENTS)
         self.runs: dict[str, Account] = {}
+        self.goals: dict[str, str] = {}
+        self.reservations: Counter[str] = Counter()
+        """By goal: so often the model may be asked."""
         self.took: Callable[[Take], None] = lambda _op: None
         """Told of every take."""
         self._machine = machine
@@ -148,7 +151,11 @@ class Judge:
         match event:
             case e.RunCreated():
                 account.limits = event.limits
+                self.goals[run_id] = event.goal
+            case e.AttemptFailed():
+                account.reserved = None
             case e.StepReserved():
+                self.reservations[self.goals[run_id]] += account.reserved is None
                 account.reserved = event.reservation
             case e.Decided() | e.StepLost():
                 self._stepped(account, is_lost=isinstance(event, e.StepLost))

@@ -13,7 +13,6 @@ from messages.status import Status
 from runtime.ledger import chain
 from runtime.loop.evolve import fold
 from runtime.loop.summary import summarise
-from runtime.model import retry
 from tests.simulation.agents import ROGUE, plan_of
 from tests.simulation.judge import TENANT
 from tests.simulation.options import END_S, HEAL_S, LAYOUTS, Options
@@ -24,8 +23,6 @@ from tests.simulation.trouble import arrange
 from tests.simulation.world import World
 
 _LOOK_S = 0.5
-ATTEMPTS = retry.ATTEMPTS
-"""Of one step, each under a reservation of its own."""
 
 
 @dataclass(frozen=True)
@@ -156,8 +153,7 @@ class Play:
         provider, lives = self._world.provider, 2 if self._is_continued(state.goal) else 1
         if provider.bill[state.goal] > state.limits.max_tokens * lives:
             self._world.judge.broken("overspent", f"{state.run_id} {provider.bill[state.goal]}")
-        most = (state.limits.max_steps + 1) * lives * ATTEMPTS
-        if provider.asked[state.goal] > most:
+        if provider.asked[state.goal] > self._world.judge.reservations[state.goal]:
             self._world.judge.broken("asked_too_often", f"{state.run_id} {provider.asked}")
 
     def _is_continued(self, goal: str) -> bool:

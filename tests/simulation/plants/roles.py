@@ -21,7 +21,6 @@ from runtime.asking import Asking
 from runtime.ledger.rules import agree, derive
 from runtime.loop import budget
 from runtime.loop import next as loop_next
-from runtime.tools.workers import Workers
 from tests.simulation.plants.ledger import claims_twice
 from tests.simulation.plants.owners import LOSSY
 from tests.simulation.plants.plant import Mix, Patch, Plant
@@ -141,19 +140,6 @@ def refusal_is_proof(patch: Patch) -> None:
     patch.put(derive, "is_error_proof", lambda _row: True)
 
 
-def late_calls(patch: Patch) -> None:
-    """The deadline is counted from whenever the call begins."""
-    patch.put(module, "CLAIM_MARGIN_S", 1e9)
-    run = patch.put(Workers, "run", None)
-
-    async def patient(
-        self: Any, function: Any, /, *args: Any, timeout_s: float, **more: Any
-    ) -> Any:
-        return await run(self, function, *args, timeout_s=max(timeout_s, 2.0), **more)
-
-    patch.put(Workers, "run", patient)
-
-
 def one_more_try(patch: Patch) -> None:
     for owner in (loop_next, execute, reconcile):
         patch.put(owner, "MAX_INTENTS", 10**9)
@@ -232,12 +218,6 @@ ROLES = (
         without="the final turn happens at most once",
         breaks=final_turns,
         mix=Mix(kinds=("poor",), faults={"provider": 1, "kill": 1, "freeze": 1}),
-    ),
-    Plant(
-        name="deadline from the call",
-        without="the deadline runs from sending the claim",
-        breaks=late_calls,
-        mix=Mix(kinds=("book", "pay"), faults={"freeze": 2, "slow": 2, "disk": 1}),
     ),
     Plant(
         name="tried for ever",
