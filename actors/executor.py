@@ -34,8 +34,6 @@ from runtime.tools.tool import Tool
 CLAIM_MARGIN_S = 2.0
 """A Claimed that arrives later than this after Claim was sent is not used (DESIGN.md section 6);
 nor is one that arrives when the tool's deadline is over, which counts from the same moment."""
-
-
 _NO_ANSWER = frozenset({NOT_STARTED, Transient.code})
 """Errors without a word of the other side: the call was not made, or did not get through."""
 

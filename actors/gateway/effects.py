@@ -68,7 +68,8 @@ class Effects:
         ended = await self._ended(sender, row.run_id)
         if isinstance(answer, Refused):
             if not _is_known_already(row, body, is_over_it=ended is not None):
-                raise Conflict(_taken(row), why=answer.why, hint="treadle effects show KEY")
+                words = answer.message if answer.why == "TOO_EARLY" else _taken(row)
+                raise Conflict(words, why=answer.why, hint="treadle effects show KEY")
         else:
             _note(sender, body)
         run_id, problem = await self._go_on(sender, ended)

@@ -118,9 +118,9 @@ async def test_what_may_still_arrive_cannot_be_called_absent_yet() -> None:
     """A write goes on after its run was cancelled: "not there" says nothing before W is over."""
     async with world() as here:
         await flagged(here, settle_after_s=3600.0)
-        assert await here.code("operator", "effect_resolve", key=KEY, finding="absent") == (
-            "TOO_EARLY"
-        )
+        refused = await resolve(here, finding="absent")
+        assert refused["error"]["code"] == "TOO_EARLY"
+        assert "may still arrive: look again in 3600 s" in refused["error"]["message"]
         assert await unresolved(here) == [KEY]
         said = await resolve(here, finding="happened", result=RESULT)
         assert said["effect"]["state"] == "done"
