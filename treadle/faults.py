@@ -2,8 +2,8 @@
 
 ::
 
-    TREADLE_FAULTS=executor.after_effect=kill:/tmp/trial/fired
-    TREADLE_FAULTS=orchestrator.after_append=stop@3:/tmp/a,planner.before_model=term:/tmp/b
+    TREADLE_FAULTS=executor.after_effect=kill:trial/fired
+    TREADLE_FAULTS=orchestrator.after_append=stop@3:trial/a,planner.before_model=term:trial/b
 
 Each fault is ``POINT=ACTION[@N]:FILE``: the N-th time this process reaches the point (the first,
 if nothing is said) it creates FILE, writes and syncs what happened, and then acts. FILE is created

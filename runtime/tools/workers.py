@@ -61,7 +61,7 @@ class Workers:
         return Late(has_started=call.has_started) if is_late else Vanished()
 
     async def _perform(self, call: "_Call") -> None:
-        if call.is_late:
+        if call.refuses_late():
             return
         if not call.is_async:
             await self._in_thread(call)
@@ -90,7 +90,7 @@ class Workers:
             with suppress(RuntimeError):  # the event loop is gone, nobody waits any more
                 anyio.from_thread.run_sync(finish, token=loop)
 
-        if call.is_late:
+        if call.refuses_late():
             finish()
             return
         call.has_started = True
@@ -113,9 +113,8 @@ class _Call:
     has_started: bool = False
     ended: Ended | None = None
 
-    @property
-    def is_late(self) -> bool:
-        """Its time was up before it began, as after a pause of the process: it must not start.
+    def refuses_late(self) -> bool:
+        """End it here if its time was up before it began, as after a pause of the process.
 
         Asked in the very step in which it would start, since W counts from the claim.
         """

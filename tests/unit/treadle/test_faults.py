@@ -11,12 +11,12 @@ from runtime.clock import FakeClock
 from runtime.faults import fault
 from treadle.faults import VARIABLE, Fault, arm_from, faults_of
 
-MARK = Path("/tmp/a")  # noqa: S108 -- nothing is written there
+MARK = Path("trial/a")
 
 
 def test_what_the_variable_says() -> None:
     assert faults_of("") == ()
-    text = "executor.after_effect=kill:/tmp/a, orchestrator.after_append=stop@3:/tmp/a,"
+    text = "executor.after_effect=kill:trial/a, orchestrator.after_append=stop@3:trial/a,"
     assert faults_of(text) == (
         Fault(point="executor.after_effect", action="kill", count=1, marker=MARK),
         Fault(point="orchestrator.after_append", action="stop", count=3, marker=MARK),
@@ -26,13 +26,13 @@ def test_what_the_variable_says() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("executor.after_efect=kill:/tmp/a", "no fault point 'executor.after_efect'"),
-        ("executor.after_effect=die:/tmp/a", "no action 'die'; there are: kill, stop, term, note"),
+        ("executor.after_efect=kill:trial/a", "no fault point 'executor.after_efect'"),
+        ("executor.after_effect=die:trial/a", "no action 'die'; there are: kill, stop, term, note"),
         ("executor.after_effect", "no action ''"),
         ("executor.after_effect=kill", "POINT=ACTION"),
-        ("executor.after_effect=kill@:/tmp/a", "POINT=ACTION"),
-        ("executor.after_effect=kill@0:/tmp/a", "POINT=ACTION"),
-        ("executor.after_effect=kill@x:/tmp/a", "POINT=ACTION"),
+        ("executor.after_effect=kill@:trial/a", "POINT=ACTION"),
+        ("executor.after_effect=kill@0:trial/a", "POINT=ACTION"),
+        ("executor.after_effect=kill@x:trial/a", "POINT=ACTION"),
     ],
 )
 def test_a_wrong_name_is_refused_by_name(text: str, says: str) -> None:
@@ -43,7 +43,7 @@ def test_a_wrong_name_is_refused_by_name(text: str, says: str) -> None:
 
 def test_the_nearest_point_is_named() -> None:
     with pytest.raises(ConfigError) as refused:
-        faults_of("executor.after_efect=kill:/tmp/a")
+        faults_of("executor.after_efect=kill:trial/a")
     assert "executor.after_effect" in refused.value.hint
 
 
