@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from messages.errors import BrokenChain, NotFound, TreadleError
-from messages.events import AttemptFailed, ProposalRejected, StepLost, StepReserved
+from messages.events import AttemptFailed, ProposalRejected, StepLost, StepReserved, Verified
 from messages.ledger import Due, DueRun, DueRuns, RunRow, RunRows
 from messages.parts import Amount, Attempt, Problem, Reservation
 from messages.subjects import ROLES
@@ -70,6 +70,17 @@ def test_the_final_turn_stands_apart_from_the_last_step() -> None:
     assert steps[0] == before[0], "the step keeps its own decision, tokens and calls"
     assert (end["step"], end["is_final"], end["calls"]) == (None, True, [])
     assert (end["model"]["proposes"], end["tokens"]) == ("final", 30)
+
+
+def test_a_look_long_after_a_step_does_not_lengthen_it() -> None:
+    entries = journals.journal()
+    before = traced()["steps"]
+    look = Verified(step=2, key=journals.KEY, is_there=True)
+    late = replace(entries[4], version=5, at=T0 + 7200, events=(look,))
+    run = trace_run(journals.state_at(4), journals.row_at(4), [*entries, late], T0 + 7300)
+    steps = run["steps"]
+    assert steps[1]["seconds"] == before[1]["seconds"]
+    assert steps[1]["notes"][-1]["kind"] == "verified"
 
 
 def test_a_wait_ends_when_the_run_goes_on() -> None:

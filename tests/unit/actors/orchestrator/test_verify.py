@@ -10,7 +10,7 @@ from actors.orchestrator.verify import verify
 from messages import events as e
 from messages import execution
 from messages.authority import Authorisation, Authorise, Grant
-from messages.errors import NoResponders
+from messages.errors import NoResponders, RemoteFailure
 from runtime.asking import GiveUp
 from runtime.clock import FakeClock, FixedIds
 from runtime.loop import directives as d
@@ -95,3 +95,32 @@ async def test_what_was_found_is_kept_where_an_executor_is_away_for_another() ->
     with pytest.raises(GiveUp):
         await verify(hand, d.Verify(keys=KEYS))
     assert noted(hand) == ["mail:x0", "mail:x2"]
+
+
+async def test_an_authoriser_that_knows_the_tool_no_longer_leaves_it_undecided() -> None:
+    """As during a rollout: that is no reason to lose a run whose work is done."""
+
+    class Gone(Roles):
+        async def again(self, request: Any, *, deadline_s: float | None = None) -> Any:
+            if isinstance(request, Authorise):
+                raise RemoteFailure("NOT_FOUND", "there is no tool mail")
+            return await super().again(request, deadline_s=deadline_s)
+
+    hand = hand_of(Gone())
+    assert await verify(hand, d.Verify(keys=KEYS))
+    assert [o.verification for o in hand.pen.state.outstanding] == ["undecidable"] * 3
+
+
+async def test_many_findings_make_entries_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them in the one entry that ends the run would not fit the broker's limit."""
+    monkeypatch.setattr("actors.orchestrator.verify.MAX_TOGETHER", 2)
+    hand = hand_of(Roles())
+    committed: list[list[str]] = []
+
+    async def commit() -> None:
+        committed.append(noted(hand))
+
+    monkeypatch.setattr(hand, "commit", commit)
+    assert await verify(hand, d.Verify(keys=KEYS))
+    assert committed == [["mail:x0", "mail:x1"]]
+    assert noted(hand) == list(KEYS)
