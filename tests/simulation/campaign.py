@@ -105,11 +105,10 @@ def _look_for(plant: Plant, pool: Pool, campaign: Campaign, seeds: int) -> float
         return float(ratio >= COST_RATIO)
     clean = Batch(first=0, count=min(MIX_SEEDS, seeds), mix=plant.name)
     [(_, done)] = pool.play([clean])
-    for bad in (one for one in done.played if one.violations):
-        campaign.bad_mixes.append((plant.name, bad))
-        _tell(bad, mix=plant.name)
+    _add_mix(plant, campaign, done)
     most = min(PLANT_SEEDS, seeds)
     played = broken = 0
+    found: list[int] = []
     while played < most and not broken:
         size = BATCH * pool.size
         starts = range(played, min(played + size, most), BATCH)
@@ -119,8 +118,20 @@ def _look_for(plant: Plant, pool: Pool, campaign: Campaign, seeds: int) -> float
         ]
         for _, done in pool.play(batches):
             played += len(done.played)
-            broken += sum(bool(one.violations) for one in done.played)
+            shown = [one.seed for one in done.played if plant.is_shown(one.violations)]
+            broken += len(shown)
+            found += shown
+    clean = [Batch(first=seed, count=1, mix=plant.name) for seed in found]
+    for _, done in pool.play(clean):
+        _add_mix(plant, campaign, done)
     return round(broken / played, 4)
+
+
+def _add_mix(plant: Plant, campaign: Campaign, done: Done) -> None:
+    """The clean code under a plant's mix: whatever it breaks is not the plant's."""
+    for bad in (one for one in done.played if one.violations):
+        campaign.bad_mixes.append((plant.name, bad))
+        _tell(bad, mix=plant.name)
 
 
 def _cost_ratio(plant: Plant, pool: Pool) -> float:

@@ -1,7 +1,8 @@
 """What must never happen, looked for at every commit, claim and effect, and once more at the end.
 
-It keeps its own account of every run and asks the downstream what happened, so that a rule missing
-in the ledger cannot hide its own consequences.
+It keeps an account of its own from what is committed, and the downstream counts what happened, so
+that a rule missing in the ledger cannot hide its own consequences. Only what people decided and
+which cancels are pending is read from the ledger's rows.
 """
 
 import hashlib
@@ -33,6 +34,8 @@ from tests.simulation.options import TIMEOUT_S
 
 TENANT = "default"
 LAST_EVENTS = 50
+BLIND = "gift:"
+"""How the key of a write begins that always needs a person."""
 
 
 @dataclass
@@ -201,10 +204,22 @@ class Judge:
         is_cancelled = any(s.kind == "cancel" for s in self.tables.signals(TENANT, op.run_id))
         if is_cancelled and not op.is_replay:
             self.broken("claim_after_the_cancel", f"{op.run_id} {op.key}")
-        grant = account.grants.get(op.grant_id)
-        for action in grant.actions if grant is not None and not op.is_replay else ():
-            if action.key == op.key and action.approval_id is not None:
-                self._approved(action.approval_id, answer.at)
+        if not op.is_replay:
+            self._granted(account.grants.get(op.grant_id), op.key, answer.at)
+
+    def _granted(self, grant: Grant | None, key: str, at: float) -> None:
+        """A recorded grant covers the key, still holds, and rests on what it has to rest on."""
+        actions = [action for action in grant.actions if action.key == key] if grant else []
+        if grant is None or not actions:
+            self.broken("ungranted", key)
+            return
+        if at > grant.expires_at:
+            self.broken("claim_late", f"{key}: the grant had ended")
+        approval_id = actions[0].approval_id
+        if approval_id is not None:
+            self._approved(approval_id, at)
+        elif key.startswith(BLIND):
+            self.broken("unapproved", key)
 
     def _approved(self, approval_id: str, at: float) -> None:
         row = self.tables.approval(TENANT, approval_id)
@@ -212,6 +227,11 @@ class Judge:
             self.broken("unapproved", approval_id)
         elif at > row.expires_at:
             self.broken("approval_expired", approval_id)
+
+    def asked(self, goal: str, times: int) -> None:
+        """The model is asked, so often by now: each ask has a durable reservation of its own."""
+        if times > self.reservations[goal]:
+            self.broken("asked_too_often", f"{goal}: {times} of {self.reservations[goal]}")
 
     def sent(self, key: str) -> None:
         """A request leaves for the downstream."""

@@ -77,6 +77,11 @@ class Machine(asyncio.BaseEventLoop):
         """Do something that is no process's doing."""
         self.call_later(delay_s, act, *args, context=_NOBODY)
 
+    def unseen_failures(self) -> list[str]:
+        """What went wrong in tasks whose end nobody has looked at."""
+        unseen = [t for t in self._tasks if t.done() and _is_unseen(t)]
+        return [*self.failures, *(f"{task.exception()!r}" for task in unseen)]
+
     def kill(self, process: Process) -> None:
         """SIGKILL."""
         process.is_alive = False
@@ -157,6 +162,11 @@ class Machine(asyncio.BaseEventLoop):
 
 
 _NOBODY = contextvars.Context()
+
+
+def _is_unseen(task: asyncio.Task[Any]) -> bool:
+    """Whether it failed and would be complained of when it is collected."""
+    return bool(getattr(task, "_log_traceback", False))
 
 
 def say_nothing(_: object) -> None:

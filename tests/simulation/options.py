@@ -31,8 +31,7 @@ its replies; a broker that goes away and may lose what it kept."""
 
 TIMEOUT_S = 2.0
 LATE_S = 1.5
-W_S = TIMEOUT_S + LATE_S
-"""Of every write: its deadline, how long its downstream may still commit, and both."""
+"""Of every write: its deadline, and how long its downstream may still commit."""
 
 HEAL_S = 12.0
 """Nothing goes wrong any more from here on."""

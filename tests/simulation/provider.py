@@ -11,6 +11,7 @@ from messages.parts import Usage
 from runtime.model.port import ModelAnswer, ModelRequest
 from runtime.model.scripted import ScriptedModel
 from tests.simulation.agents import plays
+from tests.simulation.judge import Judge
 from tests.simulation.options import Options
 
 _SHARE = (0.0, 0.05, 0.2)
@@ -32,7 +33,8 @@ class Provider:
         is_healed: Nothing goes wrong any more.
     """
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, judge: Judge) -> None:
+        self._judge = judge
         self.bill: Counter[str] = Counter()
         self.asked: Counter[str] = Counter()
         self.is_healed = False
@@ -44,6 +46,7 @@ class Provider:
         """See ``Model``."""
         chance = self._chance
         self.asked[request.goal] += 1
+        self._judge.asked(request.goal, self.asked[request.goal])
         is_bad = not self.is_healed and chance.random() < self._share
         await anyio.sleep(chance.uniform(0.05, 0.4))
         if is_bad and chance.random() < 0.5:

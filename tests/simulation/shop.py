@@ -31,7 +31,6 @@ class Shop:
         effects: How often, by key.
         things: How often, by what was done.
         names: What was to be done, by key.
-        requests: How often it was asked, by key.
         looked: What was read.
         replies: What was answered, by key, for those that are honoured.
         is_healed: Nothing goes wrong any more.
@@ -40,7 +39,6 @@ class Shop:
     def __init__(self, machine: Machine, options: Options, judge: Judge) -> None:
         self._judge = judge
         self.effects: Counter[str] = Counter()
-        self.requests: Counter[str] = Counter()
         self.replies: dict[str, int] = {}
         self.things: Counter[str] = Counter()
         self.names: dict[str, str] = {}
@@ -76,7 +74,6 @@ class Shop:
     def _arrive(
         self, key: str, is_honoured: bool, answered: "asyncio.Future[int | Exception]"
     ) -> None:
-        self.requests[key] += 1
         answer: int | Exception
         if is_honoured and key in self.replies:
             answer = self.replies[key]

@@ -73,9 +73,7 @@ def test_it_decides_with_the_modules_of_the_daemon() -> None:
 
 
 def test_a_failure_says_how_to_see_it_again(capsys: pytest.CaptureFixture[str]) -> None:
-    bad = Played(
-        seed=7, violations=("fork: r0",), digest="", steps=1, seconds=1.0, last=("1.0 Append r0",)
-    )
+    bad = Played(seed=7, violations=("fork: r0",), digest="", steps=1, last=("1.0 Append r0",))
     campaign._tell(bad, mix="no claim")
     told = capsys.readouterr().err
     assert "python -m tests.simulation --from 7 --seeds 1 --no-plants --mix 'no claim'" in told

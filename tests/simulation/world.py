@@ -109,7 +109,7 @@ class World:
         self.network = Network(self.machine, self.clock, options, self.queue)
         self.disk = Disk(options, self._ledger_clock.now, self.judge.committed)
         self.judge.tables = self.disk.ledger.tables
-        self.provider = Provider(options)
+        self.provider = Provider(options, self.judge)
         self.clocks: dict[str, SimClock] = {"ledger": self._ledger_clock}
         self.living: dict[str, Process] = {}
         self.supervisors: dict[str, Supervisor] = {}
@@ -130,7 +130,7 @@ class World:
         self.machine.start(process, (main or self._serve)(process))
         return process
 
-    def kill(self, name: str, back_s: float | None) -> None:
+    def kill(self, name: str, back_s: float) -> None:
         """SIGKILL, and a new life after a while."""
         process = self.living.get(name)
         if process is None or not process.is_alive:
@@ -138,8 +138,7 @@ class World:
         self.judge.note(f"kill {process!r}")
         self.machine.kill(process)
         self.network.unplug(process)
-        if back_s is not None:
-            self.machine.outside(back_s, self.start, name)
+        self.machine.outside(back_s, self.start, name)
 
     def freeze(self, name: str, for_s: float) -> None:
         """SIGSTOP, and SIGCONT after a while."""
@@ -189,8 +188,7 @@ class World:
                 )
                 await supervisor.run(assemble(parts, roles).specs)
         except Exception as error:  # noqa: BLE001 -- a process that gives up is started again
-            self.judge.note(f"{process!r} gave up: {type(error).__name__}: {error}")
-            self.judge.counts["gave_up"] += 1
+            self.judge.broken("gave_up", f"{process!r}: {type(error).__name__}: {error}")
         self.network.unplug(process)
         process.is_alive = False
         self.machine.outside(0.5, self.start, process.name)
@@ -223,7 +221,8 @@ class World:
         """It is back, perhaps without what it kept."""
         self.judge.note(f"broker back, wiped: {is_wiped}")
         if is_wiped:
-            self.excused |= self.told - self.judge.runs.keys()
+            streamed = {job.name for job in self.options.jobs if not job.is_direct}
+            self.excused |= (self.told & streamed) - self.judge.runs.keys()
             self.queue.wipe()
         self.queue.is_down = False
         self.network.rise()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from actors.orchestrator import execute, reconcile
 from messages.ledger import Claim, Claimed, ClaimRecord, Void, Voided
-from runtime.ledger.rules import agree, append, derive, effects, people
+from runtime.ledger.rules import agree, append, derive, effects
 from runtime.policy.grants import Verifier
 from tests.simulation.plants.plant import Mix, Patch, Plant
 
@@ -97,12 +97,6 @@ def open_keys_stay(patch: Patch) -> None:
     patch.put(derive, "_close_key", lambda *_: None)
 
 
-def late_yes(patch: Patch) -> None:
-    """Any answer is good at any time."""
-    patch.put(people, "_approval_refusal", lambda *_: None)
-    patch.put(agree, "_has_expired", lambda *_: True)
-
-
 def cancelled_claims(patch: Patch) -> None:
     patch.put(effects, "has_cancel", lambda *_: False)
     source = execute._intend
@@ -115,63 +109,72 @@ def cancelled_claims(patch: Patch) -> None:
 
 
 LEDGER = (
-    Plant(name="no effects table", without="KeysTaken", breaks=no_effects_table, mix=SHARED),
+    Plant(
+        name="no effects table",
+        shows=("double_effect",),
+        without="KeysTaken",
+        breaks=no_effects_table,
+        mix=SHARED,
+    ),
     Plant(
         name="no version check",
+        shows=("fork",),
         without="an append must follow the head",
         breaks=no_version_check,
         mix=PAUSED,
     ),
     Plant(
         name="reconcile without waiting W",
+        shows=("double_effect", "free_but_done"),
         without="absent counts only later than W after the claim",
         breaks=absent_at_once,
         mix=Mix(kinds=("book", "parallel"), faults={"downstream": 2, "kill": 2, "loss": 1}),
     ),
     Plant(
         name="claimed by any grant",
+        shows=("double_effect",),
         without="a write is claimed once",
         breaks=claims_twice,
         mix=Mix(kinds=("book", "gift"), faults={"repeat": 2, "slow": 2}, has_rogue=True),
     ),
     Plant(
         name="grant expiry ignored",
+        shows=("claim_late",),
         without="a grant expires",
         breaks=claims_expired,
         mix=Mix(kinds=("pay", "book"), faults={"slow": 2, "freeze": 2}),
     ),
     Plant(
         name="a claim is forgotten by the next intent",
+        shows=("free_but_done", "double_effect"),
         without="a key once claimed stays claimed",
         breaks=claims_forgotten,
         mix=Mix(kinds=("once",), faults={"downstream": 2, "kill": 1, "loss": 2, "slow": 0}),
     ),
     Plant(
         name="a claimed key is voided",
+        shows=("double_effect", "free_but_done"),
         without="only what was never claimed is voided",
         breaks=voids_claimed,
         mix=Mix(kinds=("book", "gift"), faults={"downstream": 2, "loss": 2, "kill": 2}),
     ),
     Plant(
         name="any error is proof",
+        shows=("free_but_done", "double_effect"),
         without="an error proves something only if no earlier request can still arrive",
         breaks=any_error_is_proof,
         mix=Mix(kinds=("once",), faults={"downstream": 2, "loss": 2, "slow": 0}),
     ),
     Plant(
         name="open keys stay open",
+        shows=("open_key",),
         without="Finish flags open keys",
         breaks=open_keys_stay,
         mix=Mix(kinds=("gift", "book"), faults={"downstream": 2, "loss": 2}, job={"cancel_s": 1.0}),
     ),
     Plant(
-        name="an answer after the end",
-        without="approve, deny and expire are compare-and-set",
-        breaks=late_yes,
-        mix=Mix(kinds=("approved",), faults={"slow": 2}, job={"dawdles": True}),
-    ),
-    Plant(
         name="started after the cancel",
+        shows=("claim_after_the_cancel",),
         without="a cancel stops at Committed(Intended) and at Claim",
         breaks=cancelled_claims,
         mix=Mix(faults={"slow": 2, "freeze": 1}, job={"cancel_s": 1.0}),

@@ -1,6 +1,6 @@
 """What a planted defect is, and how it is put in and taken out again."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -76,6 +76,7 @@ class Plant:
         name: Short.
         without: The rule that is missing.
         breaks: Takes it out.
+        shows: Kinds of violations that count as finding it; others may be of its making only.
         mix: Where it shows.
         counter: What it costs, where it breaks no promise: found if that is 1.5 times as much as in
             the clean run of the same mix and seeds.
@@ -84,8 +85,13 @@ class Plant:
     name: str
     without: str
     breaks: Break
+    shows: tuple[str, ...] = ()
     mix: Mix = USUAL
     counter: str = ""
+
+    def is_shown(self, violations: Iterable[str]) -> bool:
+        """Whether one of them is what this defect does."""
+        return any(violation.partition(":")[0] in self.shows for violation in violations)
 
     @contextmanager
     def planted(self) -> Generator[None]:

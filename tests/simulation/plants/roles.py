@@ -10,31 +10,34 @@ from msgspec.structs import replace
 
 import actors.executor as module
 from actors.executor import Executor
-from actors.orchestrator import execute, reconcile
+from actors.orchestrator import execute, reconcile, thinking
 from actors.orchestrator.hand import Hand
 from actors.orchestrator.pen import Lost, Pen
 from messages import execution
 from messages.authority import GrantedAction
+from messages.events import StepReserved
 from messages.ledger import Claim, Claimed
 from messages.parts import Amount, Problem
 from runtime.asking import Asking
-from runtime.ledger.rules import agree, derive
+from runtime.ledger.rules import agree, derive, effects
 from runtime.loop import budget
 from runtime.loop import next as loop_next
-from tests.simulation.plants.ledger import claims_twice
+from runtime.policy import rules
+from runtime.tools import validate
 from tests.simulation.plants.owners import LOSSY
 from tests.simulation.plants.plant import Mix, Patch, Plant
 
 
 def random_keys(patch: Patch) -> None:
-    ctx = patch.put(Executor, "_ctx", None)
+    """Each attempt has a key of its own, under which all else is right."""
+    true_key = patch.put(validate, "key_of", None)
 
-    def fresh(self: Any, request: Any) -> Any:
-        made = ctx(self, request)
-        key = f"{made.idempotency_key}#{self._ids.new_id('x')}" if made.idempotency_key else ""
-        return type(made)(made.deps, key, made.run_id, made.tenant, made.principal)
+    def fresh(spec: Any, arguments: Any, *, origin: str, step: int, ordinal: int) -> Any:
+        key = true_key(spec, arguments, origin=origin, step=step, ordinal=ordinal)
+        return f"{key}.{origin}.{step}" if isinstance(key, str) else key
 
-    patch.put(Executor, "_ctx", fresh)
+    patch.put(validate, "key_of", fresh)
+    patch.put(rules, "is_key_of", lambda *_, **__: True)  # the authoriser would see it
 
 
 def no_grant(patch: Patch) -> None:
@@ -110,7 +113,48 @@ def after_a_lost_race(patch: Patch) -> None:
             self._events = []
 
     patch.put(Pen, "flush", stubborn)
-    claims_twice(patch)  # which alone would stop it
+    older_grants_claim(patch)  # which alone would stop it
+
+
+def older_grants_claim(patch: Patch) -> None:
+    """Not only the newest grant of a key may claim it, each of them once."""
+    refusal = patch.put(effects, "_claim_refusal", None)
+
+    def lax(t: Any, op: Claim, row: Any, head: Any, now: float) -> Any:
+        if any(claim.grant_id == op.grant_id for claim in row.claims):
+            return "CLAIMED_BEFORE"
+        bare = replace(row, grant_id=op.grant_id, state="intended", claims=())
+        return refusal(t, op, bare, head, now)
+
+    patch.put(effects, "_claim_refusal", lax)
+
+
+def counted_afterwards(patch: Patch) -> None:
+    """A step is made durable with its decision, not before the model is asked."""
+    decide = patch.put(thinking, "decide", None)
+
+    async def early(hand: Hand, directive: Any) -> bool:
+        if directive.reserve is not None:
+            hand.pen.add(StepReserved(reservation=directive.reserve))
+            hand.pen.may_use_reservation = True
+            return True
+        commit, hand.commit = hand.commit, _nothing
+        try:
+            is_going = True
+            while hand.pen.state.reservation is not None and is_going:
+                events, hand.pen._events = hand.pen._events, []
+                is_going = await decide(hand, directive)
+                hand.pen._events = [*events, *hand.pen._events]
+        finally:
+            hand.commit = commit
+        await commit()
+        return is_going
+
+    patch.put(thinking, "decide", early)
+
+
+async def _nothing() -> None:
+    """Commits nothing."""
 
 
 def no_reservation(patch: Patch) -> None:
@@ -153,42 +197,49 @@ def ends_without_settling(patch: Patch) -> None:
 ROLES = (
     Plant(
         name="random key per attempt",
+        shows=("double_effect",),
         without="the key is the action's, never the attempt's",
         breaks=random_keys,
-        mix=Mix(kinds=("pay", "shared"), faults={"downstream": 2, "loss": 2, "kill": 1}),
+        mix=Mix(kinds=("shared",), faults={"kill": 1, "slow": 1}),
     ),
     Plant(
         name="executor ignores the grant",
+        shows=("forged",),
         without="nothing starts without the authoriser's signature",
         breaks=no_grant,
         mix=Mix(has_rogue=True),
     ),
     Plant(
         name="no claim",
+        shows=("no_claim", "double_effect"),
         without="a write is claimed before it starts",
         breaks=no_claim,
         mix=Mix(kinds=("book", "gift"), faults={"repeat": 2}),
     ),
     Plant(
         name="no durable intent",
+        shows=("no_intent",),
         without="Intended is durable before Execute",
         breaks=no_durable_intent,
         mix=Mix(kinds=("pay", "book")),
     ),
     Plant(
         name="blind tool retried",
+        shows=("double_effect",),
         without="blind is never retried",
         breaks=blind_again,
         mix=Mix(kinds=("gift", "parallel"), faults={"downstream": 2, "loss": 1, "kill": 2}),
     ),
     Plant(
         name="any result accepted",
+        shows=("double_effect", "free_but_done"),
         without="unknown is not an error",
         breaks=any_result,
         mix=Mix(kinds=("book", "gift"), faults={"downstream": 2, "loss": 2, "slow": 1}),
     ),
     Plant(
         name="refusal is proof",
+        shows=("double_effect", "free_but_done"),
         without="a refused duplicate does not say that the first one failed",
         breaks=refusal_is_proof,
         mix=Mix(
@@ -199,34 +250,46 @@ ROLES = (
     ),
     Plant(
         name="act after a lost race",
+        shows=("double_effect",),
         without="who has lost a run stops, and its grant can claim nothing any more",
         breaks=after_a_lost_race,
         mix=Mix(
-            kinds=("book", "gift"),
-            faults={"freeze": 2, "slow": 1, "kill": 0, "loss": 0},
+            kinds=("book",),
+            faults={"freeze": 2, "slow": 0, "kill": 0, "loss": 0, "repeat": 0, "downstream": 0},
             layouts=("split", "apart"),
         ),
     ),
     Plant(
         name="budget without reservation",
+        shows=("overspent",),
         without="a step is reserved before the model is asked",
         breaks=no_reservation,
         mix=Mix(kinds=("thrifty",)),
     ),
     Plant(
+        name="step counted after the call",
+        shows=("asked_too_often",),
+        without="a step is durable before the model is asked",
+        breaks=counted_afterwards,
+        mix=Mix(kinds=("poor", "pay")),
+    ),
+    Plant(
         name="final turns",
+        shows=("two_final_turns",),
         without="the final turn happens at most once",
         breaks=final_turns,
         mix=Mix(kinds=("poor",), faults={"provider": 1, "kill": 1, "freeze": 1}),
     ),
     Plant(
         name="tried for ever",
+        shows=("wedged",),
         without="at most five intents of one call",
         breaks=one_more_try,
         mix=Mix(kinds=("mute",)),
     ),
     Plant(
         name="open calls are passed over",
+        shows=("succeeded_without", "double_effect", "open_key"),
         without="intended without observation is reconciled first",
         breaks=ends_without_settling,
         mix=LOSSY,
