@@ -109,9 +109,11 @@ class Key:
             is_untouched = self.state == "intended" and not self.claims
             self.state = "free" if is_untouched else "unknown"
 
-    def resolve(self, result: str) -> str:
-        """A person knows; no result: that it did not happen."""
+    def resolve(self, result: str, at: float) -> str:
+        """A person knows; no result: that it did not happen, which counts from W on."""
         if self.state != "unknown":
             return "refused"
+        if not result and self.claims and at < self.claims[-1][1] + W_S:
+            return "too early"
         self.state, self.result = ("done", result) if result else ("free", "")
         return "resolved"

@@ -224,7 +224,7 @@ class Twin:
                 evidence=evidence("by hand") if is_there else None,
             )
         )
-        said = self.key.resolve("by hand" if is_there else "")
+        said = self.key.resolve("by hand" if is_there else "", self.clock.now())
         assert isinstance(answer, EffectResolved) == (said == "resolved")
 
     def look(self) -> None:

@@ -50,7 +50,7 @@ def crash_points(folder: Path) -> Row:
         return row | {"skipped": "strace is not installed"}
     place = folder / NAME
     place.mkdir()
-    _, heard, trace = _traced(place / "all", "")
+    code, heard, trace = _traced(place / "all", "")
     calls = Counter(_TRACED.findall(trace))
     if not calls:
         return row | {"skipped": "strace cannot trace here", "notes": [heard.decode()[-400:]]}
@@ -61,7 +61,10 @@ def crash_points(folder: Path) -> Row:
         "points": len(points),
         "fired": sum(is_dead for is_dead, _ in found),
         "calls": dict(calls),
-        "notes": [note for _, note in found if note],
+        "notes": [
+            *([f"undisturbed, it ended with {code}"] if code else []),
+            *(note for _, note in found if note),
+        ],
     }
 
 

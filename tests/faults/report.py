@@ -32,7 +32,8 @@ def wrong(cell: Cell, trial: Trial) -> list[str]:
         end = "unknown"
     else:
         end = f"{status} {reason}"
-    if trial.fired_at is not None and end not in cell.ends:
+    found += ["its fault never fired"] * (trial.fired_at is None)
+    if end not in cell.ends:
         found.append(f"ended {status} {reason}, not {' or '.join(cell.ends)}")
     if cell.burns_nothing:
         found += _burnt(cell, trial)

@@ -80,6 +80,7 @@ WRONG: dict[str, tuple[str, Trial, str]] = {
     "another end": ("B.replay", ended("FAILED", "unknown_effect", is_flagged=True), "wrong_end"),
     "a guess": ("B.blind.executor", ended(), "wrong_end"),
     "nobody was told": ("B.blind.executor", ended("FAILED", "unknown_effect"), "wrong_end"),
+    "never broken": ("B.replay", ended(fired_at=None), "wrong_end"),
     "wedged": ("B.replay", ended(is_wedged=True), "wedged"),
     "a broken suite": ("B.replay", ended(error="OSError"), "errors"),
     "a lost step": (
@@ -97,7 +98,3 @@ def test_a_wrong_end_is_counted(name: str, trial: Trial, counted: str) -> None:
     assert row[counted] == 1
     assert row["notes"]
     assert not is_right(row)
-
-
-def test_a_cell_whose_fault_never_fired_is_not_right() -> None:
-    assert not is_right(summary(cell("B.replay"), [ended(fired_at=None)]))

@@ -120,9 +120,11 @@ async def _run(world: World, cell: Cell, trial: Trial) -> None:
         fired = await _until_fired(world, trial)
     if fired is not None:
         trial.fired_at = fired["at"]
-        await _mend(world, cell, trial, fired)
-    if not is_submitted:  # it broke before we heard that the task was stored
-        await people.submit(world.base, cell, trial.run_id)
+    with anyio.fail_after(2 * WEDGE_S):
+        if fired is not None:
+            await _mend(world, cell, trial, fired)
+        if not is_submitted:  # it broke before we heard that the task was stored
+            await people.submit(world.base, cell, trial.run_id)
     if not limit.cancelled_caught:
         with anyio.move_on_after(WEDGE_S) as limit:
             trial.shown = await people.ended(world.data_dir, trial.run_id)

@@ -105,7 +105,7 @@ async def slow(ctx: Ctx[Desk], key: str) -> str:
     return key
 
 
-@write(key="pay:{key}:v1", replay_for=DAY, timeout_s=0.2, late_commit_s=0.2)
+@write(key="pay:{key}:v1", replay_for=DAY, timeout_s=1.0, late_commit_s=0.2)
 async def pay(ctx: Ctx[Desk], key: str, amount: int = 1) -> str:
     """Pay once."""
     return await ctx.deps.take("pay", ctx.idempotency_key)
@@ -128,7 +128,7 @@ async def still_owed(ctx: Ctx[Desk], key: str, amount: int = 1) -> Unmet | None:
     return None if ctx.deps.owed else Unmet("nothing is owed any more")
 
 
-@write(key="post:{key}:v1", timeout_s=0.2, late_commit_s=0.1)
+@write(key="post:{key}:v1", timeout_s=1.0, late_commit_s=0.1)
 async def post(ctx: Ctx[Desk], key: str) -> str:
     """Post once; the office can be asked afterwards."""
     return await ctx.deps.take("post", ctx.idempotency_key)
@@ -148,7 +148,7 @@ async def find_post(ctx: Ctx[Desk], key: str) -> str | None:
     return f"found {key}" if ctx.deps.effects.get(f"post:{key}:v1") else None
 
 
-@write(key="shout:{key}", timeout_s=0.2, late_commit_s=0.1)
+@write(key="shout:{key}", timeout_s=1.0, late_commit_s=0.1)
 async def shout(ctx: Ctx[Desk], key: str) -> str:
     """Say something that cannot be taken back or asked for."""
     return await ctx.deps.take_again("shout", ctx.idempotency_key)

@@ -53,7 +53,8 @@ class Account:
     grants: dict[str, Grant] = field(default_factory=dict)
     approvals: set[str] = field(default_factory=set)
     claims: set[str] = field(default_factory=set)
-    intended: set[str] = field(default_factory=set)
+    intents: dict[str, str] = field(default_factory=dict)
+    """The key of each, by its grant."""
 
 
 class Judge:
@@ -169,8 +170,8 @@ class Judge:
                     self.broken("approval_twice", event.approval_id)
                 account.approvals.add(event.approval_id)
             case e.Intended():
-                self.counts["unsettled"] += event.key in account.intended
-                account.intended.add(event.key)
+                self.counts["unsettled"] += event.key in account.intents.values()
+                account.intents[event.grant_id] = event.key
             case e.Reconciled() if event.how in {"lookup", "replay", "none"}:
                 self.counts["unsettled"] += 1
             case e.Finished():
@@ -199,23 +200,30 @@ class Judge:
             self.broken("claim_after_the_end", f"{op.run_id} {op.key}")
         if answer.at > op.expires_at:
             self.broken("claim_late", f"{op.run_id} {op.key}")
-        if op.key not in account.intended:
+        if op.key not in account.intents.values():
             self.broken("claim_unintended", f"{op.run_id} {op.key}")
         is_cancelled = any(s.kind == "cancel" for s in self.tables.signals(TENANT, op.run_id))
         if is_cancelled and not op.is_replay:
             self.broken("claim_after_the_cancel", f"{op.run_id} {op.key}")
         if not op.is_replay:
-            self._granted(account.grants.get(op.grant_id), op.key, answer.at)
+            self._granted(account, op, answer.at)
 
-    def _granted(self, grant: Grant | None, key: str, at: float) -> None:
-        """A recorded grant covers the key, still holds, and rests on what it has to rest on."""
-        actions = [action for action in grant.actions if action.key == key] if grant else []
-        if grant is None or not actions:
+    def _granted(self, account: Account, op: Claim, at: float) -> None:
+        """A recorded grant covers the key, still holds, and rests on what it has to rest on.
+
+        Of a grant for trying again only the intent is in the journal; an older one shows the rest.
+        """
+        key, grant = op.key, account.grants.get(op.grant_id)
+        grants = [grant] if grant is not None else []
+        if grant is None and account.intents.get(op.grant_id) == key:
+            grants = list(account.grants.values())
+        actions = [action for each in grants for action in each.actions if action.key == key]
+        if not actions:
             self.broken("ungranted", key)
             return
-        if at > grant.expires_at:
+        if grant is not None and at > grant.expires_at:
             self.broken("claim_late", f"{key}: the grant had ended")
-        approval_id = actions[0].approval_id
+        approval_id = actions[-1].approval_id
         if approval_id is not None:
             self._approved(approval_id, at)
         elif key.startswith(BLIND):

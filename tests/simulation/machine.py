@@ -57,7 +57,8 @@ class Machine(asyncio.BaseEventLoop):
 
     def __init__(self) -> None:
         super().__init__()
-        sniffio.thread_local.name = "asyncio"  # else asked anew at every step
+        self._outside = sniffio.thread_local.name
+        sniffio.thread_local.name = "asyncio"  # else asked anew at every step; until it is closed
         self._at = 0.0
         self._tasks: list[asyncio.Task[Any]] = []
         self.steps = 0
@@ -113,6 +114,7 @@ class Machine(asyncio.BaseEventLoop):
             super().close()
         finally:
             sys.unraisablehook = hook
+            sniffio.thread_local.name = self._outside
 
     # ------------------------------------------------------------------ the loop itself
     def _run_once(self) -> None:

@@ -87,3 +87,12 @@ def test_what_a_process_starts_dies_with_it_and_others_live(machine: Machine) ->
     machine.outside(0.5, machine.kill, dead)
     machine.run_until_complete(anyio.sleep(5))
     assert done == ["alive"]
+
+
+def test_whoever_comes_after_a_machine_can_run_a_loop_of_its_own() -> None:
+    Machine().close()
+
+    async def nothing() -> None:
+        pass
+
+    anyio.run(nothing)

@@ -33,6 +33,8 @@ LATE: Final = 20
 """Tasks that are submitted while the server dies and comes back."""
 DONE: Final = ("SUCCEEDED verified", 1)
 ENV: Final = {**QUICK, "TREADLE_RUNTIME__SLOTS": "128"}
+MANY: Final = 100
+"""So many runs are open, and more, when the server breaks; not in the short form."""
 UNHEARD: Final = 5
 """Tasks that are acknowledged just before the store is wiped, while no gateway runs."""
 
@@ -138,7 +140,9 @@ async def _play(
     await fleet.until_ended(over)
     await _results(fleet, over)
     await fleet.submit_surely(early)
-    await _until_open(fleet, tally, count)
+    open_before = await _until_open(fleet, tally, count)
+    if not is_short and open_before <= MANY:
+        tally.wrong(f"no more than {open_before} runs were open")
     broken = await _broken(fleet, late, fault)
     still_open = await _open_count(fleet)
     tally.count(open_after_fault=still_open)
@@ -192,8 +196,12 @@ async def _submit_late(fleet: Fleet, late: Mapping[str, Inputs], acked: list[str
         acked.append(run_id)
 
 
-async def _until_open(fleet: Fleet, tally: Tally, count: int) -> None:
-    """All are open, those that ask wait for a person, the others have come somewhere."""
+async def _until_open(fleet: Fleet, tally: Tally, count: int) -> int:
+    """Wait until those that ask wait for a person and the others have come somewhere.
+
+    Returns:
+        How many runs are open then.
+    """
     async with fleet.book() as book:
         while True:
             rows = await book.open_rows()
@@ -201,7 +209,7 @@ async def _until_open(fleet: Fleet, tally: Tally, count: int) -> None:
             is_moving = sum(row.version > 0 for row in rows.values()) == len(rows)
             if states.count("AWAITING_APPROVAL") == count and is_moving:
                 tally.count(open=len(rows))
-                return
+                return len(rows)
             await anyio.sleep(LOOK_S)
 
 
