@@ -1,6 +1,8 @@
-"""What every test gets: one event loop library, a guard against blocking it, a data directory."""
+"""What every test gets: one event loop library, guards against what blocks it or is left behind."""
 
 import os
+import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +46,31 @@ def loop_never_blocks(request: pytest.FixtureRequest, _guard: BlockBuster) -> It
         calls, _blocking_calls[:] = _blocking_calls[:], []
     if calls:
         pytest.fail("the event loop was blocked:\n  " + "\n  ".join(calls), pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    """Fail the test if it leaves a thread that the interpreter would wait for, a database's say."""
+    before = set(threading.enumerate())
+    yield
+    for thread in set(threading.enumerate()) - before:
+        if not thread.daemon and not thread.name.startswith("AnyIO"):  # those end with their loop
+            thread.join(THREAD_S)
+            if thread.is_alive():
+                _left_threads.append(thread.name)
+                pytest.fail(f"{thread.name} was left behind", pytrace=False)
+
+
+def pytest_unconfigure() -> None:
+    """End where the tests end: a thread that was left behind would be waited for without end."""
+    if _left_threads:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
+
+
+THREAD_S = 5.0
+_left_threads: list[str] = []
 
 
 @pytest.fixture(scope="session")

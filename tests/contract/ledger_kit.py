@@ -380,11 +380,11 @@ async def desk(request: pytest.FixtureRequest, data_dir: Path) -> AsyncIterator[
     clock = FakeClock()
     path = data_dir / "ledger.db"
     kind = str(request.param)
-    ledger = await open_ledger(kind, path, clock)
+    made = Desk(await open_ledger(kind, path, clock), clock, kind, path)
     try:
-        yield Desk(ledger, clock, kind, path)
+        yield made
     finally:
-        await ledger.close()
+        await made.ledger.close()  # the one it has now: a test may have opened it again
 
 
 def renew(process: str, lease_s: float = 5.0) -> Renew:

@@ -106,10 +106,9 @@ async def _outside(
             if wipes:
                 await _unheard(fleet, acked)
             os.kill(server.pid, signum)
-            before = set(acked)
             os.kill(fleet.base.process.pid, signal.SIGCONT)
             await anyio.sleep(away_s)
-            broken = Broken(before, await _known(fleet))
+            broken = Broken(set(acked), await _known(fleet))  # the last acks were on their way
             if wipes:
                 store = fleet.data_dir / "nats" / "store"
                 await anyio.to_thread.run_sync(shutil.rmtree, store)
