@@ -47,7 +47,7 @@ async def test_a_restarted_daemon_does_not_wait_for_the_lease_of_the_killed_one(
     async with opened(tmp_path, env={"TREADLE_RUNTIME__LEASE_S": "600"}) as fleet:
         await fleet.up()
         await fleet.submit_surely(runs)
-        await fleet.until_driven_by("base", len(runs))
+        await fleet.until_one_drives(["base"], len(runs))
         await fleet.base.kill()
         await fleet.base.up()
         with anyio.fail_after(60):

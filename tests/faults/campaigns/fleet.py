@@ -107,11 +107,13 @@ class Fleet:
         gone = [await self.lines(name, event) for event in ("run_finished", "run_lost")]
         return taken - {line["run_id"] for lines in gone for line in lines}
 
-    async def until_driven_by(self, name: str, least: int) -> set[str]:
-        """Wait until a process drives so many."""
-        while len(driven := await self.driven_by(name)) < least:  # noqa: ASYNC110 -- a log
+    async def until_one_drives(self, names: Iterable[str], least: int) -> str:
+        """Wait until one of the processes drives so many; nobody says that they share evenly."""
+        while True:
+            for name in names:
+                if len(await self.driven_by(name)) >= least:
+                    return name
             await anyio.sleep(LOOK_S)
-        return driven
 
     # ------------------------------------------------------------------ people
     async def submit(self, runs: Mapping[str, Inputs]) -> list[str]:

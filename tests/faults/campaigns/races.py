@@ -6,6 +6,7 @@ the ledger's refusal: a conflict, which it logs with the run it lost by it.
 
 import os
 import signal
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -31,8 +32,8 @@ async def play(owners: int, folder: Path, tally: Tally, is_short: bool) -> None:
         await fleet.up()
         async with listening(fleet.base) as heard:
             await fleet.submit_surely(runs)
-            for name in names[: 1 if is_short else None]:
-                await _pause(fleet, name, tally, least=max(2, len(runs) // (4 * owners)))
+            for some in [names] if is_short else [[name] for name in names]:
+                await _pause(fleet, some, tally, least=max(2, len(runs) // (4 * owners)))
             await fleet.until_ended(runs)
             await anyio.sleep(SETTLE_S)  # whoever was late says so
         lost = [line for name in names for line in await fleet.lines(name, "run_lost")]
@@ -42,10 +43,11 @@ async def play(owners: int, folder: Path, tally: Tally, is_short: bool) -> None:
         await judge(fleet, tally, dict.fromkeys(runs, DONE), heard)
 
 
-async def _pause(fleet: Fleet, name: str, tally: Tally, least: int) -> None:
-    """Stop an owner in the middle of so many drives, for longer than its lease."""
+async def _pause(fleet: Fleet, names: Iterable[str], tally: Tally, least: int) -> None:
+    """Stop one of the owners in the middle of so many drives, for longer than its lease."""
     with anyio.move_on_after(10):  # the last ones may find nothing left to drive
-        tally.count(paused_with=len(await fleet.until_driven_by(name, least)))
+        name = await fleet.until_one_drives(names, least)
+        tally.count(pauses=1, paused_with=len(await fleet.driven_by(name)))
         process = fleet.others[name].process
         os.kill(process.pid, signal.SIGSTOP)
         try:
