@@ -52,7 +52,10 @@ def main() -> int:
     answer: dict[str, Any] = {"v": 1, "cells": rows, "totals": report.totals(rows.values())}
     if points is not None:
         answer[disk.NAME] = points
-    text = json.dumps(answer, indent=1) if options.output == "json" else report.as_text(rows)
+    if options.output == "json":
+        text = json.dumps(answer, indent=1)
+    else:
+        text = "\n".join([report.as_text(rows), *([disk.as_text(points)] if points else [])])
     sys.stdout.write(text + "\n")
     is_right = all(map(report.is_right, rows.values()))
     return 0 if is_right and (points is None or disk.is_right(points)) else 1

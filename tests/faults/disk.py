@@ -74,6 +74,12 @@ def is_right(row: Row) -> bool:
     return bool(row["skipped"]) or is_whole
 
 
+def as_text(row: Row) -> str:
+    """The row, for people."""
+    told = row["skipped"] or f"{row['points']} crash points, {row['fired']} died at, {row['calls']}"
+    return "\n".join([f"{NAME}: {told}", *(f"    {note}" for note in row["notes"])])
+
+
 def _die(place: Path, point: tuple[str, int]) -> tuple[bool, str]:
     """Whether it died at the n-th of these calls, and what is wrong since then."""
     call, nth = point
