@@ -19,6 +19,7 @@ from messages.parts import Evidence, Problem
 from runtime.actor import Actor
 from runtime.artifacts import keep_if_large
 from runtime.asking import Asking, GiveUp
+from runtime.breakers import Breakers
 from runtime.bus.port import Bus, Work
 from runtime.clock import Clock, Ids
 from runtime.faults import fault
@@ -27,14 +28,15 @@ from runtime.policy.grants import Verifier
 from runtime.settings import Runtime
 from runtime.tools.call import Caller
 from runtime.tools.context import Ctx
-from runtime.tools.outcome import NOT_STARTED, Called
+from runtime.tools.outcome import NOT_STARTED, UNAVAILABLE, Called, heard, unavailable
 from runtime.tools.registry import Registry
 from runtime.tools.tool import Tool
 
 CLAIM_MARGIN_S = 2.0
 """A Claimed that arrives later than this after Claim was sent is not used (DESIGN.md section 6);
 nor is one that arrives when the tool's deadline is over, which counts from the same moment."""
-_NO_ANSWER = frozenset({NOT_STARTED, Transient.code})
+_NOT_MADE = frozenset({NOT_STARTED, UNAVAILABLE})
+_NO_ANSWER = _NOT_MADE | {Transient.code}
 """Errors without a word of the other side: the call was not made, or did not get through."""
 
 
@@ -77,10 +79,15 @@ class Executor(Actor):
         self._ids = ids
         self._times = times
         self._caller = caller
+        self._breakers = Breakers(clock, serves)
 
     def tools(self) -> tuple[str | None, ...]:
         """One subject set per tool."""
         return self._serves
+
+    def breakers(self, tool: str | None) -> dict[str, str]:
+        """See ``Actor``."""
+        return {name: state for name, state in self._breakers.states().items() if name == tool}
 
     @asynccontextmanager
     async def prepared(self) -> AsyncGenerator[None]:
@@ -149,8 +156,19 @@ class Executor(Actor):
     async def _read(self, request: Execute) -> Outcome:
         tool, values = self._values(request)
         fault("executor.before_read")
-        called = await self._caller.call(tool, self._ctx(request), values)
+        called = await self._call(tool, request, values, tool.options.timeout_s)
         return await self._outcome(request, called)
+
+    async def _call(
+        self, tool: Tool[..., Any], request: Execute, values: dict[str, object], timeout_s: float
+    ) -> Called:
+        with self._breakers.call(tool.name) as call:
+            if call.wait_s:
+                return unavailable(call.wait_s)
+            ctx = self._ctx(request)
+            called = await self._caller.call(tool, ctx, values, timeout_s=timeout_s)
+            call.ended = heard(called)
+            return called
 
     def _values(
         self, request: Execute | Recheck | Reconcile
@@ -194,14 +212,12 @@ class Executor(Actor):
             _ = await self._settle(request, claim_id, "not_started", None, None)
             return _unknown("CLAIM_LATE", "the claim came too late to be used")
         work.beat("running")
-        called = await self._caller.call(
-            tool, self._ctx(request), values, timeout_s=tool.options.timeout_s - waited
-        )
+        called = await self._call(tool, request, values, tool.options.timeout_s - waited)
         fault("executor.after_effect")
         outcome = await self._outcome(request, called, claimed_at=claimed.at)
         if granted.is_replay and outcome.problem and outcome.problem.code in _NO_ANSWER:
             # Nothing came of this request; what became of the one before it nobody has said.
-            if outcome.problem.code == NOT_STARTED:
+            if outcome.problem.code in _NOT_MADE:
                 _ = await self._settle(request, claim_id, "not_started", None, None)
             return _unknown(outcome.problem.code, outcome.problem.message)
         return await self._settled(request, claim_id, outcome)

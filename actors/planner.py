@@ -12,13 +12,15 @@ from msgspec import structs
 from messages.agent import AgentSpec
 from messages.base import Message, Request
 from messages.canon import digest
-from messages.decision import Decide, Decision, ModelFailed, NeedsReservation
+from messages.decision import Decide, Decision, ModelFailed, NeedsReservation, NotAsked
 from messages.errors import ModelError, NotFound
 from messages.events import Decided, Recipe
 from messages.parts import Amount, Attempt, JsonValue, Problem, Usage
 from messages.status import Reason
+from runtime import breaker
 from runtime.actor import Actor
 from runtime.asking import Asking
+from runtime.breakers import Breakers, Call
 from runtime.bus.port import Bus, Work
 from runtime.clock import Chance, Clock
 from runtime.faults import fault
@@ -39,7 +41,7 @@ class Planner(Actor):
     """Owns the model.
 
     Receives: Decide.
-    Replies: Decision; NeedsReservation, without having asked; ModelFailed.
+    Replies: Decision; NeedsReservation or NotAsked, without having asked; ModelFailed.
     Guarantees: the model is asked at most once per reservation, and never for more than it covers.
     """
 
@@ -67,6 +69,7 @@ class Planner(Actor):
         self._models = models
         self._clock = clock
         self._chance = chance
+        self._breakers = Breakers(clock, {agent.model for agent in agents.values()})
         self._tools = {name: tools_of(agent) for name, agent in agents.items()}
         self._recipes = {name: _recipe(agent, self._tools[name]) for name, agent in agents.items()}
         self._talks: JournalCache[Conversation] = JournalCache(
@@ -84,11 +87,19 @@ class Planner(Actor):
         wider = _wider(talk, agent, request)
         if wider is not None:
             return wider
-        work.beat("asking the model")
-        return await self._attempt(talk, agent, request, work)
+        with self._breakers.call(agent.model) as call:
+            if call.wait_s:  # not all of those who wait come back at once
+                return NotAsked(retry_in_s=call.wait_s + self._chance() * breaker.SOON_S)
+            work.beat("asking the model")
+            return await self._attempt(talk, agent, request, work, call)
+
+    def breakers(self, tool: str | None) -> dict[str, str]:
+        """See ``Actor``."""
+        del tool
+        return self._breakers.states()
 
     async def _attempt(
-        self, talk: Conversation, agent: AgentSpec, request: Decide, work: Work
+        self, talk: Conversation, agent: AgentSpec, request: Decide, work: Work, call: Call
     ) -> Decision | ModelFailed:
         reservation = request.reservation
         sent = request_of(talk, agent, self._tools[agent.name], reservation)
@@ -103,8 +114,10 @@ class Planner(Actor):
                 answer = error if isinstance(error, ModelError) else late
         fault("planner.after_model")
         if isinstance(answer, ModelError):
+            call.ended = retry.heard(answer)
             attempt = _tried(answer, started_at, self._clock.monotonic() - started)
             return self._failed(answer, attempt, request, talk.state.failed_attempts + 1)
+        call.ended = "ok"
         decided = _decided(answer, agent, request)
         return Decision(
             decided=Decided(
@@ -132,7 +145,7 @@ class Planner(Actor):
         return ModelFailed(
             reason=Reason.MODEL_UNAVAILABLE,
             message=failure.message,
-            charged=request.reservation.most,
+            charged=Amount() if failure.is_free else request.reservation.most,
             attempts=(attempt,),
             retry_after_s=failure.retry_after_s,
             retry_in_s=None if is_final else retry.pause_s(failure, failed, self._chance()),

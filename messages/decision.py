@@ -33,7 +33,16 @@ class ModelFailed(Message, kw_only=True, tag="model-failed/1"):
     """Then the step may be tried again, once that is paid for; None: it ends the run."""
 
 
-class Decide(Request[Decision | NeedsReservation | ModelFailed], kw_only=True, tag="decide/1"):
+class NotAsked(Message, kw_only=True, tag="not-asked/1"):
+    """The model was not asked, since it has been failing: nothing was spent."""
+
+    retry_in_s: float
+    """When to come again."""
+
+
+class Decide(
+    Request[Decision | NeedsReservation | ModelFailed | NotAsked], kw_only=True, tag="decide/1"
+):
     """Render the run's state and ask the model once."""
 
     role = "planner"

@@ -262,6 +262,7 @@ class ModelError(TreadleError):
         *,
         request_id: str = "",
         retry_after_s: float | None = None,
+        is_free: bool = False,
     ) -> None:
         """Say how the attempt failed.
 
@@ -270,11 +271,13 @@ class ModelError(TreadleError):
             message: text without secrets.
             request_id: the provider's, where it gave one.
             retry_after_s: how long the provider asks to be left alone.
+            is_free: it certainly inferred nothing, so there is nothing to pay for.
         """
         super().__init__(message)
         self.reason = reason
         self.request_id = request_id
         self.retry_after_s = retry_after_s
+        self.is_free = is_free
 
 
 class RemoteFailure(TreadleError):

@@ -8,6 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import ClassVar
 
 import anyio
@@ -67,6 +68,11 @@ class Actor(ABC):
         """The tools to subscribe to; (None,) for a role that has none."""
         return (None,)
 
+    def breakers(self, tool: str | None) -> dict[str, str]:
+        """How the breakers of what it depends on stand, by name; for the directory."""
+        del tool
+        return {}
+
     @asynccontextmanager
     async def prepared(self) -> AsyncGenerator[None]:
         """What must be open while the role is served."""
@@ -85,6 +91,7 @@ class Actor(ABC):
                         at_once=self.at_once if self._is_quick() else None,
                         slots=self.slots,
                         pending=self.pending,
+                        breakers=partial(self.breakers, tool),
                     )
                 )
                 self._serving.append(serving)

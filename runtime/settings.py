@@ -70,7 +70,10 @@ class Model(_Section, frozen=True, kw_only=True):
     base_url: str = ""
     api_key_env: str = "ANTHROPIC_API_KEY"
     """Name of the secret (a variable, its ``_FILE``, a credential); never the secret itself."""
-    timeout_s: PositiveSeconds = 120.0
+    timeout_s: PositiveSeconds = 300.0
+    """From sending to the last event."""
+    idle_s: PositiveSeconds = 60.0
+    """A provider that says nothing for so long, not even that it is still there, has failed."""
     max_concurrent: PositiveInt = 8
     input_usd_per_mtok: Usd | None = None
     """Dollars per million tokens, instead of the dated price list."""

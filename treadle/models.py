@@ -98,5 +98,6 @@ def _anthropic(name: str, table: ModelSettings) -> Model:
         api_key=key,
         base_url=table.base_url,
         timeout_s=table.timeout_s,
+        idle_s=table.idle_s,
         max_concurrent=table.max_concurrent,
     )

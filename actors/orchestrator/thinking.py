@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from actors.orchestrator.hand import Hand
 from messages import events as e
-from messages.decision import Decide, Decision, ModelFailed, NeedsReservation
+from messages.decision import Decide, Decision, ModelFailed, NeedsReservation, NotAsked
 from messages.errors import BusError, Busy, NoResponders, RemoteFailure, TooLarge, Unreachable
 from messages.status import Reason, Status
 from runtime.faults import fault
@@ -14,6 +14,7 @@ from runtime.loop.next import last_words
 
 _DECIDE_S = 600.0
 """The longest one attempt of a model may take."""
+_Answer = Decision | NeedsReservation | ModelFailed | NotAsked
 
 
 async def decide(hand: Hand, directive: d.Decide) -> bool:
@@ -30,7 +31,11 @@ async def decide(hand: Hand, directive: d.Decide) -> bool:
     if pen.is_dirty:
         await hand.commit()
         return True
-    answer = await _ask(hand)
+    return await _noted(hand, await _ask(hand))
+
+
+async def _noted(hand: Hand, answer: _Answer | None) -> bool:
+    pen = hand.pen
     match answer:
         case None:
             pass
@@ -41,9 +46,20 @@ async def decide(hand: Hand, directive: d.Decide) -> bool:
         case NeedsReservation():
             pen.may_use_reservation = True  # the model was not asked
             return await _widen(hand, answer)
+        case NotAsked():
+            pen.may_use_reservation = True
+            return await _until(hand, answer.retry_in_s)
         case ModelFailed():
             return await _failed(hand, answer)
     return True
+
+
+async def _until(hand: Hand, seconds: float) -> bool:
+    """Wait without a worker; a process that dies does not shorten it."""
+    until = hand.pen.now() + seconds
+    return await hand.suspend(
+        d.Suspend(status=Status.WAITING, reason=Reason.RETRY_AFTER, until=until)
+    )
 
 
 async def _failed(hand: Hand, failed: ModelFailed) -> bool:
@@ -57,18 +73,14 @@ async def _failed(hand: Hand, failed: ModelFailed) -> bool:
     for attempt in failed.attempts:
         pen.add(e.AttemptFailed(step=reservation.step, charged=failed.charged, attempt=attempt))
     if failed.retry_after_s is not None:
-        # somebody else may go on with it, and not before: a process that dies does not shorten it
-        until = pen.now() + pause_s
-        return await hand.suspend(
-            d.Suspend(status=Status.WAITING, reason=Reason.RETRY_AFTER, until=until)
-        )
+        return await _until(hand, pause_s)
     await hand.commit()
     with hand.interrupt.cutting():
         await hand.clock.sleep(pause_s)
     return True
 
 
-async def _ask(hand: Hand) -> Decision | NeedsReservation | ModelFailed | None:
+async def _ask(hand: Hand) -> _Answer | None:
     """One ask under the open reservation; None: it was lost, or a signal cut it short."""
     pen = hand.pen
     state = pen.state
@@ -83,7 +95,7 @@ async def _ask(hand: Hand) -> Decision | NeedsReservation | ModelFailed | None:
         tail=pen.tail,
         reservation=reservation,
     )
-    answer: Decision | NeedsReservation | ModelFailed | None = None
+    answer: _Answer | None = None
     pen.may_use_reservation = False
     fault("orchestrator.before_decide")
     try:

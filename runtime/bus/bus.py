@@ -19,6 +19,7 @@ from runtime.bus.directory import Directory, Identity
 from runtime.bus.jetstream import JetStream
 from runtime.bus.port import (
     AtOnce,
+    BreakerStates,
     Delivery,
     InlineHandler,
     Serving,
@@ -84,6 +85,7 @@ class WireBus:
         at_once: AtOnce | None = None,
         slots: int = 64,
         pending: int = 1024,
+        breakers: BreakerStates | None = None,
     ) -> AsyncGenerator[Serving]:
         """See ``port.Bus``."""
         service = Service(
@@ -95,6 +97,7 @@ class WireBus:
             at_once=at_once,
             slots=slots,
             pending=pending,
+            breakers=breakers,
         )
         async with service.serving(), self._directory.listed(service):
             place = service.subject.removesuffix(".*")

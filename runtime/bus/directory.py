@@ -140,5 +140,6 @@ def _counts(service: Listed) -> dict[str, Any]:
             "pending": service.waiting,
             "served": service.served,
             "refused": service.refused,
+            "breakers": service.breakers(),
         },
     }

@@ -121,6 +121,8 @@ InlineHandler = Callable[[Request[object]], Message]
 """For pure roles: runs on the reader at once, must not block."""
 AtOnce = Callable[[Request[object]], Message | None]
 """Answers on the reader what needs no waiting; None: the task handler does it."""
+BreakerStates = Callable[[], dict[str, str]]
+"""How breakers stand now, by the name of what they guard."""
 TaskHandler = Callable[[Request[object], Work], Awaitable[Message]]
 """Runs as a task behind a semaphore, with heartbeats; cancelled when the asker gives up, unless the
 work is to be seen through."""
@@ -165,6 +167,7 @@ class Bus(Protocol):
         at_once: AtOnce | None = None,
         slots: int = 64,
         pending: int = 1024,
+        breakers: BreakerStates | None = None,
     ) -> AbstractAsyncContextManager[Serving]:
         """Serve a role (or one executor tool) as a member of its queue group while entered.
 
@@ -179,6 +182,7 @@ class Bus(Protocol):
             at_once: tried first where the handler is a task's.
             slots: how many run at once.
             pending: how many may wait; beyond, the asker gets Busy at once.
+            breakers: what the directory tells of them.
         """
         ...
 

@@ -1,6 +1,6 @@
 """A role that is here, and what it has done: what the directory tells of it."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -56,6 +56,11 @@ class Listed(Protocol):
         """Seconds it has worked, in all."""
         ...
 
+    @property
+    def breakers(self) -> Callable[[], dict[str, str]]:
+        """How the breakers of what it depends on stand, by name."""
+        ...
+
 
 @dataclass(kw_only=True)
 class Presence:
@@ -70,6 +75,7 @@ class Presence:
     running: int = 0
     waiting: int = 0
     busy_s: float = 0.0
+    breakers: Callable[[], dict[str, str]] = dict[str, str]
 
     @contextmanager
     def at_work(self, clock: Clock) -> Generator[None]:

@@ -19,7 +19,7 @@ from messages.errors import BusError, Busy, NotAllowed, TreadleError, WireError
 from runtime.bus.desk import Desk
 from runtime.bus.failures import STOPPED, to_failure
 from runtime.bus.job import Job
-from runtime.bus.port import AtOnce, Delivery, InlineHandler, TaskHandler
+from runtime.bus.port import AtOnce, BreakerStates, Delivery, InlineHandler, TaskHandler
 from runtime.log import Level, Line, describe, log
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class Service:
         refused: Requests answered with Busy.
         running: Handlers at work now.
         busy_s: Seconds that handlers have worked, in all.
+        breakers: How those of what it depends on stand.
     """
 
     def __init__(  # noqa: PLR0913 -- one per argument of Bus.serve
@@ -54,6 +55,7 @@ class Service:
         at_once: AtOnce | None = None,
         slots: int,
         pending: int,
+        breakers: BreakerStates | None = None,
     ) -> None:
         self.role = role
         self.tool = tool
@@ -63,6 +65,7 @@ class Service:
         self.refused = 0
         self.running = 0
         self.busy_s = 0.0
+        self.breakers: BreakerStates = breakers or dict[str, str]
         self._desk = desk
         self._at_once = cast("InlineHandler", handler) if is_inline else at_once
         self._handler = cast("TaskHandler", handler)

@@ -24,6 +24,7 @@ from anthropic import (
 
 from messages.errors import ModelError
 from messages.parts import JsonValue
+from runtime.clock import MachineClock
 from runtime.model.failures import failure_of, without
 from runtime.model.port import ModelAnswer, ModelRequest
 from runtime.model.stream import Reading
@@ -48,7 +49,8 @@ class AnthropicModel:
         *,
         api_key: str,
         base_url: str = "",
-        timeout_s: float = 120.0,
+        timeout_s: float = 300.0,
+        idle_s: float = 60.0,
         max_concurrent: int = 8,
     ) -> None:
         """Prepare to ask; nothing is sent yet.
@@ -58,11 +60,13 @@ class AnthropicModel:
             api_key: Sent as it is; kept out of every error.
             base_url: Of the API or of a gateway; empty: ``ANTHROPIC_BASE_URL``, else the SDK's own.
             timeout_s: From sending to the last event, all in all.
+            idle_s: Between two events, and before the first.
             max_concurrent: Calls at a time; a further one waits, before its time begins.
         """
         self._model = model
         self._api_key = api_key
         self._timeout_s = timeout_s
+        self._idle_s = idle_s
         self._places = anyio.Semaphore(max_concurrent)
         self._client = AsyncAnthropic(
             api_key=api_key,
@@ -75,20 +79,24 @@ class AnthropicModel:
     async def attempt(self, request: ModelRequest) -> ModelAnswer:
         """See ``Model``."""
         async with self._places:
-            with anyio.move_on_after(self._timeout_s):
+            with anyio.move_on_after(self._timeout_s), anyio.CancelScope() as awake:
                 try:
-                    return await self._ask(request)
+                    return await self._ask(request, awake)
                 except ModelError:
                     raise
                 except Exception as error:
                     raise self._wrapped(error) from error
+        if awake.cancelled_caught:
+            raise ModelError("timeout", f"nothing came from the provider for {self._idle_s:g} s")
         raise ModelError("timeout", f"no whole answer within {self._timeout_s:g} s")
 
     async def close(self) -> None:
         """Let the connections go."""
         await self._client.close()
 
-    async def _ask(self, request: ModelRequest) -> ModelAnswer:
+    async def _ask(self, request: ModelRequest, awake: anyio.CancelScope) -> ModelAnswer:
+        """``awake`` is what a silence ends."""
+        awake.deadline = anyio.current_time() + self._idle_s
         parameters = _parameters(request)
         stream: AsyncStream[Any] = await self._client.messages.create(
             model=self._model,
@@ -100,7 +108,7 @@ class AnthropicModel:
         request_id = str(stream.response.headers.get("request-id", ""))
         async with stream:
             try:
-                reading = await _read(stream)
+                reading = await self._read(stream, awake)
                 answer = reading.answer(self._model, request_id)
             except ModelError as error:
                 error.request_id = error.request_id or request_id
@@ -117,19 +125,47 @@ class AnthropicModel:
             parameters=shown,
         )
 
+    async def _read(self, stream: AsyncStream[Any], awake: anyio.CancelScope) -> Reading:
+        """Every event up to ``message_stop``."""
+        reading = Reading()
+        raw = AsyncStream.raw_events(stream.response)
+        async with aclosing(cast("AsyncGenerator[Any]", raw)) as events:
+            async for event in events:
+                awake.deadline = anyio.current_time() + self._idle_s
+                reading.take(event.data)
+                if reading.is_complete:
+                    break
+            else:
+                return reading
+            with suppress(Exception), anyio.move_on_after(_END_S):
+                async for (
+                    _
+                ) in events:  # the answer is here; what the connection does now is its own
+                    pass
+        return reading
+
     def _wrapped(self, error: Exception, request_id: str = "") -> ModelError:
         """Any failure as the one error that the planner knows."""
         match error:
             case APIStatusError():
                 request_id = error.request_id or request_id
                 failure = failure_of(
-                    error.status_code, error.body, error.response.headers, request_id=request_id
+                    error.status_code,
+                    error.body,
+                    error.response.headers,
+                    request_id=request_id,
+                    now=MachineClock.now(),
                 )
                 return self._without_key(failure)
             case APITimeoutError() | httpx2.TimeoutException():
                 return ModelError("timeout", _told("reached in time", error), request_id=request_id)
             case APIConnectionError() | httpx2.HTTPError():
-                return ModelError("connection", _told("reached", error), request_id=request_id)
+                return ModelError(
+                    "connection",
+                    _told("reached", error),
+                    request_id=request_id,
+                    is_free=isinstance(error.__cause__ or error, httpx2.ConnectError),
+                )
             case _:
                 return ModelError("garbled", _told("understood", error), request_id=request_id)
 
@@ -161,20 +197,3 @@ def _parameters(request: ModelRequest) -> dict[str, JsonValue]:
     if not request.is_final:
         parameters["cache_control"] = _CACHED
     return parameters
-
-
-async def _read(stream: AsyncStream[Any]) -> Reading:
-    """Every event up to ``message_stop``."""
-    reading = Reading()
-    raw = AsyncStream.raw_events(stream.response)
-    async with aclosing(cast("AsyncGenerator[Any]", raw)) as events:
-        async for event in events:
-            reading.take(event.data)
-            if reading.is_complete:
-                break
-        else:
-            return reading
-        with suppress(Exception), anyio.move_on_after(_END_S):
-            async for _ in events:  # the answer is here; what the connection does now is its own
-                pass
-    return reading

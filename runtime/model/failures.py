@@ -7,6 +7,7 @@ Source: research/sdk-facts.md 1.5.
 """
 
 from collections.abc import Mapping
+from email.utils import formatdate, parsedate_to_datetime
 from typing import Final, cast
 
 from messages.errors import ModelError
@@ -46,10 +47,20 @@ _BY_STATUS: Final[dict[int, FailureReason]] = {
     529: "overloaded",
 }
 _FIRST_SERVER_STATUS: Final = 500
+_TURNED_DOWN: Final = frozenset(
+    {"overloaded", "rate_limited", "spend_limit", "authentication", "unknown_model", "bad_request"}
+)
+"""Reasons before any inference, where they are the status of the answer. A gateway's 502 or 504
+may stand for an inference that was made, and so may a failure in the middle of a stream."""
 
 
 def failure_of(
-    status: int, body: JsonValue, headers: Mapping[str, str], *, request_id: str = ""
+    status: int,
+    body: JsonValue,
+    headers: Mapping[str, str],
+    *,
+    request_id: str = "",
+    now: float = 0.0,
 ) -> ModelError:
     """The error for an answer that is a refusal.
 
@@ -58,6 +69,7 @@ def failure_of(
         body: the decoded body, or text where it was no JSON (a gateway's page, which is not kept).
         headers: of the answer; for the time to wait.
         request_id: the provider's.
+        now: epoch seconds; for an answer without a date of its own.
     """
     error = _error_in(body)
     word, code = error.get("type"), _code_in(error)
@@ -72,20 +84,34 @@ def failure_of(
         reason,
         clean_text(text, _MAX_TEXT),
         request_id=request_id or _request_id_in(body),
-        retry_after_s=retry_after_s(headers),
+        retry_after_s=retry_after_s(headers, now),
+        is_free=status >= _FIRST_CLIENT_STATUS and reason in _TURNED_DOWN,
     )
 
 
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """How long the provider asks to be left alone; None where it does not say it in seconds."""
+def retry_after_s(headers: Mapping[str, str], now: float = 0.0) -> float | None:
+    """How long the provider asks to be left alone; None where it does not say so.
+
+    A date is compared with that of the answer, where it has one: its clock may differ from ours.
+    """
+    dated = headers.get("date") or formatdate(now, usegmt=True)
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        said = headers.get(name, "")
         try:
-            seconds = float(headers.get(name, "")) * unit
+            seconds = float(said) * unit
         except ValueError:
-            continue
+            seconds = _seconds_between(dated, said)
         if 0.0 < seconds < float("inf"):
             return seconds
     return None
+
+
+def _seconds_between(start: str, end: str) -> float:
+    """Of two HTTP dates; 0 where one of them is none."""
+    try:
+        return (parsedate_to_datetime(end) - parsedate_to_datetime(start)).total_seconds()
+    except (TypeError, ValueError):
+        return 0.0
 
 
 def without(secret: str, text: str) -> str:

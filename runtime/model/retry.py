@@ -9,12 +9,14 @@ Source: REQUIREMENTS.md A20 (base 0.5 s, four attempts, full jitter); research/s
 from typing import Final
 
 from messages.errors import ModelError
+from runtime.breaker import Ended
 
 ATTEMPTS: Final = 4
 """Of one step, the first one included."""
 BASE_S: Final = 0.5
-LONGEST_ASKED_S: Final = 3600.0
-"""A provider that wants to be left alone for longer than this is taken as not available."""
+LONGEST_ASKED_S: Final = 7 * 86_400.0
+"""The run is parked for as long as the provider asks, which costs nothing; who wants to be left
+alone for longer than this is not available."""
 _MAY_PASS: Final = frozenset(
     {
         "overloaded",
@@ -28,6 +30,15 @@ _MAY_PASS: Final = frozenset(
 )
 """Failures that may be over the next time. A spend limit, a key that is wrong and a request that
 the provider does not take are not among them, nor what failed before anybody was asked."""
+
+
+_OF_OURS: Final = frozenset({"bad_request", "unknown_model", "model_unavailable"})
+"""Failures that say nothing of the provider: another request may well be answered."""
+
+
+def heard(failure: ModelError) -> Ended:
+    """What a failed attempt tells the breaker of its provider."""
+    return "unheard" if failure.reason in _OF_OURS else "failed"
 
 
 def pause_s(failure: ModelError, failed: int, chance: float) -> float | None:

@@ -5,18 +5,21 @@ say that nothing happened. Any other exception, a deadline, ``Unknown``, a tool 
 or exits: it may have happened. A read changes nothing, so all of that is an error there.
 """
 
+import math
 from typing import Literal
 
 import msgspec
 
 from messages.errors import Correctable, ToolError, Transient, Unknown, Unrecoverable
 from messages.parts import Attempt, JsonValue, Problem
+from runtime.breaker import Ended as BreakerEnded
 from runtime.tools.clean import MAX_MESSAGE, clean, clean_text, error_text
 from runtime.tools.ended import Ended, Late, Raised, Returned, Vanished
 
 TOOL_FAILED = "TOOL_FAILED"
 TOOL_DEADLINE = "TOOL_DEADLINE"
 NOT_STARTED = "NOT_STARTED"
+UNAVAILABLE = "UNAVAILABLE"
 
 _NOTHING_HAPPENED = (Transient, Correctable, Unrecoverable)
 
@@ -65,6 +68,30 @@ def outcome(kind: Literal["read", "write"], ended: Ended) -> Called:
     if kind == "read" or _says_nothing_happened(ended):
         return Called("error", problem=problem)
     return Called("unknown", problem=problem)
+
+
+def unavailable(wait_s: float) -> Called:
+    """A call that is not made, since what it needs has been failing."""
+    problem = Problem(
+        code=UNAVAILABLE,
+        message="It is temporarily unavailable: it has failed several times in a row, so it was not"
+        " called.",
+        hint=f"Try again in {math.ceil(wait_s)} s or later, or go another way.",
+    )
+    return Called("error", problem=problem)
+
+
+def heard(called: Called) -> BreakerEnded:
+    """What the end of a call tells the breaker of the tool; a refusal is an answer too."""
+    if called.kind == "ok" or called.problem is None:
+        return "ok"
+    match called.problem.code:
+        case Correctable.code | Unrecoverable.code:
+            return "ok"
+        case code if code == NOT_STARTED:
+            return "unheard"
+        case _:
+            return "failed"
 
 
 def found(ended: Ended) -> Found:

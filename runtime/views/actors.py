@@ -14,12 +14,19 @@ WITHIN_S = 0.6
 """How long answers are waited for: a live process answers within milliseconds."""
 
 
+class _Data(msgspec.Struct, frozen=True):
+    running: int = 0
+    pending: int = 0
+    refused: int = 0
+    breakers: dict[str, str] = {}
+
+
 class _Endpoint(msgspec.Struct):
     name: str = ""
     num_requests: int = 0
     num_errors: int = 0
     processing_time: int = 0
-    data: dict[str, int] = {}
+    data: _Data = _Data()
 
 
 class _Stats(msgspec.Struct):
@@ -60,18 +67,15 @@ def _row(stats: _Stats) -> View:
         "pid": int(about["pid"]) if about.get("pid", "").isdecimal() else None,
         "host": about.get("host", ""),
         "started_at": stats.started,
-        "running": _sum(ends, "running"),
-        "pending": _sum(ends, "pending"),
+        "running": sum(end.data.running for end in ends),
+        "pending": sum(end.data.pending for end in ends),
         "served": sum(end.num_requests for end in ends),
         "failed": sum(end.num_errors for end in ends),
-        "refused": _sum(ends, "refused"),
+        "refused": sum(end.data.refused for end in ends),
         "busy_seconds": seconds(sum(end.processing_time for end in ends) / 1e9),
         "tools": sorted(end.name for end in ends if end.name != about["role"]),
+        "breakers": {name: state for end in ends for name, state in end.data.breakers.items()},
     }
-
-
-def _sum(ends: Iterable[_Endpoint], name: str) -> int:
-    return sum(end.data.get(name, 0) for end in ends)
 
 
 def _place(row: View) -> tuple[int, str, int]:

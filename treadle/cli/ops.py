@@ -64,9 +64,17 @@ def _actors_text(rows: list[Row], options: Options) -> str:
         Column("FAILED", lambda row: plain(row["failed"]), is_number=True),
         Column("UP", lambda row: ago(row["started_at"], now), is_number=True),
         Column("PROCESS", lambda row: plain(row["process"])),
+        Column("BREAKERS", _breakers_text),
         Column("TOOLS", lambda row: plain(", ".join(row["tools"]) or "-")),
     ]
     return table(columns, rows, options)
+
+
+def _breakers_text(row: Row) -> str:
+    """Those that are not closed."""
+    states: dict[str, str] = row["breakers"]
+    told = [f"{name} {state}" for name, state in states.items() if state != "closed"]
+    return plain(", ".join(told) or "-")
 
 
 def _installed(name: str) -> str:

@@ -13,11 +13,12 @@ from messages.execution import Execute, Outcome
 from messages.ledger import Claim, Claimed, Refused, Settle, Settled
 from messages.parts import Action, Problem
 from runtime.asking import Asking, GiveUp
+from runtime.breaker import FIRST_PAUSE_S, TRIPS_AT
 from runtime.clock import FakeClock, FixedIds
 from runtime.policy.grants import Signer, Verifier
 from runtime.settings import Runtime
 from runtime.tools.call import Caller
-from runtime.tools.outcome import NOT_STARTED, Called
+from runtime.tools.outcome import NOT_STARTED, TOOL_DEADLINE, UNAVAILABLE, Called
 from runtime.tools.registry import Registry
 from runtime.tools.workers import Workers
 from tests.flow.desk import pay
@@ -213,3 +214,46 @@ async def test_a_replay_that_came_to_nothing_says_nothing_of_the_request_before_
     on, _ = executor(ledger, Called("error", problem=Problem(code=code, message="no")))
     assert (await outcome(on, clock, is_replay=is_replay)).kind == kind
     assert [s.outcome for s in ledger.settled] == settled
+
+
+async def fail_until_open(on: Executor, caller: Recording, clock: FakeClock) -> None:
+    caller.called = Called("unknown", problem=Problem(code=TOOL_DEADLINE, message="late"))
+    for _ in range(TRIPS_AT):
+        assert (await outcome(on, clock)).kind == "unknown"
+    caller.timeouts.clear()
+    caller.called = DONE
+
+
+async def test_a_tool_that_has_been_failing_is_not_called_and_the_model_may_know() -> None:
+    clock = FakeClock()
+    ledger = Ledger(clock)
+    on, caller = executor(ledger)
+    await fail_until_open(on, caller, clock)
+    assert on.breakers("pay") == {"pay": "open"}
+    told = await outcome(on, clock)
+    assert caller.timeouts == []
+    assert (told.kind, [s.outcome for s in ledger.settled]) == ("error", ["error"])
+    assert told.problem is not None
+    assert told.problem.code == UNAVAILABLE
+    assert "temporarily unavailable" in told.problem.message
+    assert "5 s" in told.problem.hint
+    clock.advance(FIRST_PAUSE_S)
+    assert (await outcome(on, clock)).kind == "ok"
+    assert on.breakers("pay") == {"pay": "closed"}
+
+
+async def test_a_replay_that_was_not_made_says_nothing_of_the_request_before_it() -> None:
+    clock = FakeClock()
+    ledger = Ledger(clock)
+    on, caller = executor(ledger)
+    await fail_until_open(on, caller, clock)
+    assert (await outcome(on, clock, is_replay=True)).kind == "unknown"
+    assert (caller.timeouts, [s.outcome for s in ledger.settled]) == ([], ["not_started"])
+
+
+@pytest.mark.parametrize("code", ["CORRECTABLE", "UNRECOVERABLE", NOT_STARTED])
+async def test_a_tool_that_answers_no_is_there(code: str) -> None:
+    clock = FakeClock()
+    on, _ = executor(Ledger(clock), Called("error", problem=Problem(code=code, message="no")))
+    for _ in range(TRIPS_AT + 1):
+        assert (await outcome(on, clock)).problem == Problem(code=code, message="no")

@@ -152,6 +152,20 @@ async def test_one_deadline_covers_the_whole_answer(reply: Reply) -> None:
     assert error.reason == "timeout"
 
 
+async def test_a_provider_that_falls_silent_is_given_up_long_before_the_deadline() -> None:
+    error = await failure(Say(stall=True), timeout_s=600.0, idle_s=0.2)
+    assert (error.reason, error.is_free) == ("timeout", False)
+    assert "0.2 s" in error.message
+
+
+async def test_an_answer_may_take_longer_than_a_silence() -> None:
+    slow = Say(blocks=[text("x" * 300)], trickle_s=0.05)
+    async with asking(slow, idle_s=0.5) as (model, _):
+        began = anyio.current_time()
+        assert (await model.attempt(request())).content == (text("x" * 300),)
+        assert anyio.current_time() - began > 0.5
+
+
 async def test_nobody_there_is_a_connection_that_failed() -> None:
     async with asking() as (model, fake):
         pass
@@ -162,7 +176,7 @@ async def test_nobody_there_is_a_connection_that_failed() -> None:
         await gone.attempt(request())
     await gone.close()
     await model.close()
-    assert caught.value.reason == "connection"
+    assert (caught.value.reason, caught.value.is_free) == ("connection", True)
 
 
 async def test_a_cancelled_call_lets_go_at_once() -> None:

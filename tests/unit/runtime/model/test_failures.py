@@ -1,5 +1,6 @@
 """A provider's refusal: its own word first, the status where it has none."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -52,11 +53,42 @@ def test_the_text_is_short_and_clean_and_without_a_gateways_page() -> None:
         ({"retry-after": "-1"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "inf"}, None),
-        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, 40.0),
+        (
+            {
+                "retry-after": "Wed, 21 Oct 2026 07:28:00 GMT",
+                "date": "Wed, 21 Oct 2026 07:27:57 GMT",
+            },
+            3.0,
+        ),
+        ({"retry-after": "Wed, 21 Oct 2026 07:27:00 GMT"}, None),
+        ({"retry-after": "tomorrow"}, None),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT", "date": "now"}, None),
     ],
 )
 def test_how_long_to_wait(headers: dict[str, str], expected: float | None) -> None:
-    assert retry_after_s(headers) == expected
+    now = datetime(2026, 10, 21, 7, 27, 20, tzinfo=UTC).timestamp()
+    assert retry_after_s(headers, now) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "is_free"),
+    [
+        (529, body("overloaded_error"), True),
+        (200, body("overloaded_error"), False),
+        (429, body("rate_limit_error"), True),
+        (400, body("invalid_request_error"), True),
+        (401, None, True),
+        (408, None, False),
+        (500, body("api_error"), False),
+        (502, "<html>", False),
+        (504, body("timeout_error"), False),
+    ],
+)
+def test_what_was_turned_down_before_any_inference_is_free(
+    status: int, said: object, is_free: bool
+) -> None:
+    assert failure_of(status, said, {}).is_free is is_free
 
 
 @pytest.mark.parametrize("status", [200, 302, 503])

@@ -104,9 +104,12 @@ def test_actors_are_listed(cli: RunCli, daemon: FakeDaemon) -> None:
         "served": 7,
         "failed": 0,
         "tools": ["lookup_order"],
+        "breakers": {"lookup_order": "open", "other": "closed"},
     }
     daemon.replies["actors"] = {"v": 1, "actors": [row]}
     assert cli("actors", "-o", "name").out == "executor\n"
     assert cli("actors").out.splitlines()[1].split()[:6] == ["executor", "12", "h", "1", "0", "7"]
+    assert "lookup_order open" in cli("actors").out
+    assert "closed" not in cli("actors").out
     daemon.replies["actors"] = {"v": 1, "actors": []}
     assert cli("actors").out == "no actor answers\n"
