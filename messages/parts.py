@@ -13,6 +13,9 @@ Arguments = dict[str, JsonValue]
 Block = dict[str, JsonValue]
 """One content block exactly as the provider sent it."""
 
+UNREADABLE = "unreadable"
+"""In a tool_use block: why its ``input`` is a text and not what the model wanted to send."""
+
 EffectClass = Literal["read", "replay", "lookup", "blind"]
 """How an unknown outcome of a call is resolved; a read has none to resolve."""
 
@@ -75,6 +78,8 @@ class Call(Part, kw_only=True):
     """The provider's id; pairs call and result, and never enters a key."""
     tool: str
     arguments: Arguments
+    unreadable: str = ""
+    """Why they are none, with the place; empty where they are an object."""
 
 
 class Action(Part, kw_only=True):

@@ -52,6 +52,7 @@ ProposalKind = Literal[
     "empty",
     "cut",
     "refused",
+    "unreadable",  # a control tool whose arguments are none
     "unknown",  # the turn ended for a reason that this code does not know
     "final",
 ]
@@ -75,6 +76,8 @@ class CallState(Part, kw_only=True):
     tool_use_id: str
     tool: str
     arguments: Arguments
+    unreadable: str = ""
+    """Why they are none; the call is turned down then."""
     phase: CallPhase = "proposed"
     action: Action | None = None
     effect: EffectClass = "read"

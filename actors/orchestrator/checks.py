@@ -44,6 +44,7 @@ async def validate(hand: Hand, directive: d.Validate) -> bool:
                     tool=call.tool,
                     # an approved call comes back with the bytes that were approved
                     arguments=call.action.arguments if call.action else call.arguments,
+                    unreadable=call.unreadable,
                 )
                 for call in calls
             ),

@@ -14,8 +14,13 @@ from messages.status import Reason
 
 MIN_OUTPUT_TOKENS = 256
 """A step that could answer less than this is not worth its input."""
+MOST_DOUBLINGS = 2
+WIDEST_OUTPUT_TOKENS = 64_000
+"""No model of the price list takes less; an agent that wants more says so itself."""
 STEP_OVERHEAD_BYTES = 128
 """Roles, separators and notes that the provider's rendering adds per request."""
+LEFT_BYTES = 128
+"""What is said at the end of a turn of the budget that is left."""
 FRAME_BYTES = 64
 ENVELOPE_BYTES = 320
 """Provenance, marks and framing around a result; what is longer widens the reservation."""
@@ -105,18 +110,32 @@ def next_reservation(
     kept = kept_back(limits)
     if state.active_s + stretch_s >= limits.max_seconds - kept.seconds:
         return Exhausted(reason=Reason.MAX_SECONDS)
-    fit = _fit(state, agent, kept.most, input_bound(state, agent))
+    fit = _fit(state, agent, kept.most, _room(state, agent))
+    if isinstance(fit, Exhausted):  # the wider answer is a wish
+        fit = _fit(state, agent, kept.most, agent.max_output_tokens)
     if isinstance(fit, Exhausted):
         return fit
     most, output = fit
     return Reservation(step=state.step_count + 1, most=most, output_tokens=output, take_id=take_id)
 
 
+def _room(state: LoopState, agent: AgentSpec) -> int:
+    """How long the next answer may be; after one that was cut off twice as long, then four times.
+
+    It is what case B28 calls a recovery.
+    """
+    if state.turn is None or state.turn.proposal.kind != "cut":
+        return agent.max_output_tokens
+    wider = agent.max_output_tokens << min(state.corrections, MOST_DOUBLINGS)
+    return min(wider, max(agent.max_output_tokens, WIDEST_OUTPUT_TOKENS))
+
+
 def _fit(
-    state: LoopState, agent: AgentSpec, kept: Amount, input_tokens: int
+    state: LoopState, agent: AgentSpec, kept: Amount, room: int
 ) -> tuple[Amount, int] | Exhausted:
+    input_tokens = input_bound(state, agent)
     rest = left(state)
-    output = min(agent.max_output_tokens, rest.tokens - kept.tokens - input_tokens)
+    output = min(room, rest.tokens - kept.tokens - input_tokens)
     if output < MIN_OUTPUT_TOKENS:
         return Exhausted(reason=Reason.MAX_TOKENS)
     cost = cost_bound(agent, input_tokens, output)

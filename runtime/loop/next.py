@@ -32,9 +32,10 @@ from runtime.loop.directives import (
     Validate,
 )
 from runtime.loop.interrupted import cancelled, suspended
+from runtime.loop.strategies.loop import unreadable
 
 MAX_EQUAL_REJECTIONS = 3
-_BROKEN = frozenset({"cut", "refused", "unknown", "empty"})
+_BROKEN = frozenset({"cut", "refused", "unknown", "unreadable", "empty"})
 """Kinds of turns of which nothing can be done."""
 MAX_INTENTS = 5
 """A call is intended at most this often (DESIGN.md section 6)."""
@@ -174,6 +175,8 @@ def _broken_turn(state: LoopState, turn: Turn) -> Directive:
             problem = Problem(
                 code="EMPTY_TURN", message="You said nothing. Call a tool, or finish, or give up."
             )
+        case "unreadable":
+            problem = unreadable(turn.calls[0].tool, turn.proposal.text)
         case "unknown":
             problem = Problem(
                 code="UNKNOWN_STOP",

@@ -18,9 +18,11 @@ def in_turn(state: LoopState, **changes: object) -> LoopState:
 def reserved(state: LoopState, event: e.StepReserved) -> LoopState:
     """A step is reserved: its most is held back and the last turn is done with."""
     reservation = event.reservation
+    said = budget.LEFT_BYTES if state.turn is not None else 0
     return replace(
         state,
         reservation=reservation,
+        context_bytes=state.context_bytes + said,
         retry_at=0.0,
         turn=None,
         has_had_final_turn=state.has_had_final_turn or reservation.is_final,

@@ -5,10 +5,6 @@ over (its next step is reserved): one tool_result per tool_use, in order, as quo
 provenance. Nothing in that data is ever an instruction; it is marked as data and never read back.
 """
 
-import re
-from typing import Any
-
-import msgspec
 from msgspec.structs import replace
 
 from messages import events as e
@@ -16,17 +12,15 @@ from messages.agent import AgentSpec
 from messages.base import Part
 from messages.canon import canonical
 from messages.ledger import Entry
-from messages.parts import Block, Evidence, JsonValue, Problem, Reservation
-from messages.state import CallResult, CallState, LoopState, Turn
+from messages.parts import JsonValue, Reservation
+from messages.state import LoopState
 from runtime.loop.evolve import begin, evolve, seal
 from runtime.loop.strategies.loop import control_tools
 from runtime.loop.summary import what_was_done
 from runtime.model.port import ModelRequest
+from runtime.model.results import answer, opening, results, text_block
+from runtime.model.sendable import Sent, ids_of, sendable
 
-Sent = dict[str, JsonValue]
-"""One message of the provider's conversation."""
-
-_ENCODE = msgspec.json.Encoder().encode
 _ROLE_BYTES = 32
 _BLOCK_BYTES = 64
 """What a provider's own framing of a message and of a block may add, in tokens at most."""
@@ -37,23 +31,6 @@ _FINAL_TEXT = (
     " already known and say explicitly what is missing."
 )
 _DONE = "\n\nDone: "
-_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
-_OUTCOMES = {
-    "error": "error",
-    "cancelled": "cancelled, without a result",
-    "unknown": "unknown, it may have happened",
-}
-"""How calls ended that may have been started; the model is told of every other that it was not."""
-_UNKNOWN = CallResult(
-    kind="unknown",
-    problem=Problem(
-        code="OUTCOME_UNKNOWN", message="It was started, and whether it happened is not known."
-    ),
-)
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-"""A tool name as the provider takes it."""
-UNNAMEABLE = "tool_with_an_illegal_name"
-"""Stands in for a name that the provider would not take back; the result says the real one."""
 
 
 class Conversation(Part, kw_only=True):
@@ -67,6 +44,10 @@ class Conversation(Part, kw_only=True):
     """Decisions so far."""
     answers: tuple[Sent, ...] = ()
     """What people said during the open turn; the provider wants its results first."""
+    ids: frozenset[str] = frozenset()
+    """Of every call so far, as they were sent back."""
+    open_ids: tuple[str, ...] = ()
+    """Of the calls of the open turn, in order."""
 
 
 def fold_conversation(conversation: Conversation | None, entry: Entry) -> Conversation:
@@ -87,55 +68,28 @@ def fold_conversation(conversation: Conversation | None, entry: Entry) -> Conver
 
 
 def _opened(state: LoopState) -> Conversation:
-    text = state.goal
-    if state.inputs:
-        text += "\n\nInputs (data):\n" + _ENCODE(state.inputs).decode()
-    return _said(Conversation(state=state, messages=(), size=0), "user", [_text(text)])
+    return _said(Conversation(state=state, messages=(), size=0), "user", [opening(state)])
 
 
 def _told(conversation: Conversation, event: e.AnyEvent) -> Conversation:
     """One event: the state moves on, and where it ends a turn or speaks, so does the talk."""
-    turn = conversation.state.turn
-    if isinstance(event, e.StepReserved) and turn is not None:
-        results = [*_results(conversation.state, turn), *conversation.answers]
-        conversation = replace(_said(conversation, "user", results), answers=())
-    conversation = replace(conversation, state=evolve(conversation.state, event))
+    before, state = conversation.state, evolve(conversation.state, event)
+    conversation = replace(conversation, state=state)
     match event:
+        case e.StepReserved() if before.turn is not None:
+            told = results(before, before.turn, conversation.open_ids, state)
+            said = _said(conversation, "user", [*told, *conversation.answers])
+            return replace(said, answers=())
         case e.Decided():
-            said = _said(conversation, "assistant", _sendable(event.content))
-            return replace(said, turns=said.turns + 1)
+            ids = ids_of(event.content, event.step, conversation.ids)
+            said = _said(conversation, "assistant", sendable(event.content, ids))
+            known = said.ids.union(ids)
+            return replace(said, turns=said.turns + 1, ids=known, open_ids=ids)
         case e.HumanAnswered():
-            answer = _text(f"{event.person} answers: {_ENCODE(event.answer).decode()}")
-            return replace(conversation, answers=(*conversation.answers, answer))
+            said_so = answer(event.person, event.answer)
+            return replace(conversation, answers=(*conversation.answers, said_so))
         case _:
             return conversation
-
-
-def _sendable(content: tuple[Block, ...]) -> list[Sent]:
-    """A turn as it may be sent back, its signed blocks untouched; nothing if it only thought."""
-    blocks = [_legal(block) for block in content if _may_be_sent(block)]
-    return blocks if any(b.get("type") not in _THOUGHTS for b in blocks) else []
-
-
-def _may_be_sent(block: Block) -> bool:
-    """The provider turns down blank text, and a thought that was cut before its signature."""
-    match block.get("type"):
-        case "text":
-            return bool(str(block.get("text") or "").strip())
-        case "thinking":
-            return bool(block.get("signature"))
-        case _:
-            return True
-
-
-def _legal(block: Block) -> Sent:
-    """A call as the provider takes it back: named by its pattern, its arguments an object."""
-    if block.get("type") != "tool_use":
-        return block
-    name, given = block.get("name"), block.get("input")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        block = {**block, "name": UNNAMEABLE}
-    return block if isinstance(given, dict) else {**block, "input": {"raw": given}}
 
 
 def _said(conversation: Conversation, role: str, blocks: list[Sent]) -> Conversation:
@@ -157,83 +111,6 @@ def _size(block: Sent) -> int:
     if isinstance(text, str):
         return len(text.encode()) + len(str(block.get("tool_use_id", ""))) + _BLOCK_BYTES
     return len(canonical(block)) + _BLOCK_BYTES
-
-
-# ------------------------------------------------------------------ results
-def _results(state: LoopState, turn: Turn) -> list[Sent]:
-    """One result per tool_use of the turn, in order; else what the turn as a whole is told."""
-    evidence = {item.id: item for item in state.evidence[-len(turn.calls) - 8 :]}
-    ended = [(call, _ended(call)) for call in turn.calls]
-    blocks = [
-        _result(call.tool_use_id, result, evidence.get(result.evidence_id or ""))
-        for call, result in ended
-        if result is not None
-    ]
-    if turn.proposal.control_id is not None:
-        blocks.append(_control_result(turn))
-    elif turn.problem is not None and not _is_told(turn, turn.problem):
-        blocks.append(_text(_ENCODE(_problem(turn.problem)).decode()))
-    return blocks
-
-
-def _is_told(turn: Turn, problem: Problem) -> bool:
-    """A turn turned down as a whole says why in the result of each call that it ended."""
-    return any(c.result is not None and c.result.problem == problem for c in turn.calls)
-
-
-def _ended(call: CallState) -> CallResult | None:
-    """How a call ended; one of unknown outcome has no result until that is settled."""
-    return _UNKNOWN if call.phase == "unknown" else call.result
-
-
-def _result(tool_use_id: str, result: CallResult, evidence: Evidence | None) -> Sent:
-    shown: dict[str, Any] = {}
-    if evidence is not None:
-        shown = {
-            "evidence": evidence.id,
-            "source": evidence.source,
-            "request_id": evidence.request_id,
-            "data": evidence.payload,
-        }
-        if evidence.ref is not None:
-            shown["whole"] = f"artifact {evidence.ref}"
-        if evidence.notes:
-            shown["notes"] = list(evidence.notes)
-    if result.problem is not None:
-        shown = {**shown, **_problem(result.problem)}
-    if result.kind != "ok":
-        shown["outcome"] = _OUTCOMES.get(result.kind, f"{result.kind}, not executed")
-    if result.warning:
-        shown["warning"] = result.warning
-    block: Sent = {
-        "type": "tool_result",
-        "tool_use_id": tool_use_id,
-        "content": _ENCODE(shown).decode(),
-    }
-    if result.kind != "ok":
-        block["is_error"] = True
-    return block
-
-
-def _control_result(turn: Turn) -> Sent:
-    block: Sent = {
-        "type": "tool_result",
-        "tool_use_id": turn.proposal.control_id or "",
-        "content": "done",
-    }
-    if turn.problem is not None:
-        block["content"] = _ENCODE(_problem(turn.problem)).decode()
-        block["is_error"] = True
-    return block
-
-
-def _problem(problem: Problem) -> dict[str, str]:
-    shown = {"error": problem.code, "message": problem.message}
-    return {**shown, "hint": problem.hint} if problem.hint else shown
-
-
-def _text(text: str) -> Sent:
-    return {"type": "text", "text": text}
 
 
 # ------------------------------------------------------------------ requests
@@ -295,7 +172,7 @@ def _final_messages(state: LoopState, room: int) -> tuple[Sent, ...]:
             break
         room -= len(line.encode())
         lines.append(line)
-    return ({"role": "user", "content": [_text(head + "".join(reversed(lines)))]},)
+    return ({"role": "user", "content": [text_block(head + "".join(reversed(lines)))]},)
 
 
 def _cut(text: str, most: int) -> str:

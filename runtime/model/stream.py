@@ -13,7 +13,8 @@ from typing import Final, cast
 import msgspec
 
 from messages.errors import ModelError
-from messages.parts import Block, JsonValue, Usage
+from messages.parts import UNREADABLE, Arguments, Block, JsonValue, Usage
+from runtime.model.arguments import Unreadable, read_arguments
 from runtime.model.failures import failure_of
 from runtime.model.port import ModelAnswer
 from runtime.tools.clean import Cleaned, clean
@@ -146,7 +147,7 @@ class Reading:
             if texts := self._texts.get((index, target)):
                 block[target] = "".join([block.get(target) or "", *texts])
         if written := "".join(self._texts.get((index, "input"), ())):
-            block["input"] = _decoded(written)
+            block |= _input(read_arguments(written))
         cleaned = clean(block)
         if not isinstance(cleaned, Cleaned):
             raise ValueError(f"a content block: {cleaned.message}")  # noqa: TRY004 - no type of ours
@@ -171,12 +172,8 @@ class Reading:
         )
 
 
-def _decoded(written: str) -> JsonValue:
-    """Arguments as the model wrote them; the text itself where that is no JSON.
-
-    The validator turns down whatever is not an object, so a text is never run, only shown.
-    """
-    try:
-        return msgspec.json.decode(written)
-    except (ValueError, RecursionError):
-        return written
+def _input(read: Arguments | Unreadable) -> Block:
+    """Arguments in their block; a text that is none is kept as text, with the reason."""
+    if isinstance(read, Unreadable):
+        return {"input": read.text, UNREADABLE: read.why}
+    return {"input": read}

@@ -10,6 +10,7 @@ from messages.canon import action_hash
 from messages.parts import Action, Call, Problem
 from runtime.agent import Agent
 from runtime.loop.keys import key_of
+from runtime.loop.strategies.loop import unreadable
 from runtime.tools.tool import RESERVED, Tool
 
 
@@ -35,6 +36,8 @@ def action_of(agent: Agent[Any], call: Call, *, origin: str, step: int) -> Actio
     tool = _tool(agent, call.tool)
     if isinstance(tool, Problem):
         return tool
+    if call.unreadable:
+        return unreadable(call.tool, call.unreadable)
     decoded = tool.decode(call.arguments)
     if isinstance(decoded, Problem):
         return decoded

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from messages import events as e
+from messages.parts import Limits
 from messages.status import Reason, Status
 from runtime.model.scripted import Turn
 from tests.fakes.provider import text, thought, use
@@ -119,6 +120,63 @@ async def test_a_cut_turn_goes_back_as_far_as_the_provider_takes_it(
     check(on)
 
 
+async def test_a_cut_answer_gets_more_room_twice_and_then_the_run_ends() -> None:
+    cut = raw(text("So"), use("post", "t1", key="a"), stop_reason="max_tokens")
+    on, desk = stage(cut, cut, call("post", key="a"), finish("ok"), max_output_tokens=1024)
+    await on.create()
+    assert (await on.play()).status is Status.SUCCEEDED
+    assert [r.max_output_tokens for r in on.model.requests] == [1024, 2048, 4096, 1024]
+    assert desk.requests == ["post:a:v1"]
+    check(on)
+    on, desk = stage(*[cut] * 4, max_output_tokens=1024)
+    await on.create()
+    state = await on.play()
+    assert (state.status, state.reason) == (Status.FAILED, Reason.OUTPUT_LIMIT)
+    assert (len(on.model.requests), desk.requests) == (3, [])
+
+
+async def test_what_the_budget_cannot_widen_is_asked_for_again_as_before() -> None:
+    cut = raw(text("So"), stop_reason="max_tokens")
+    on, _ = stage(cut, finish("ok"), max_output_tokens=1024)
+    await on.create(limits=Limits(max_tokens=7_500))
+    state = await on.play()
+    assert state.status is Status.SUCCEEDED
+    assert 256 <= on.model.requests[1].max_output_tokens < 2048
+
+
+async def test_ids_that_repeat_or_are_illegal_are_replaced_and_paired() -> None:
+    """Some gateways count from zero in every turn; the provider takes an id once."""
+    on, desk = stage(
+        raw(use("look", "call_0", key="a"), use("post", "call_0", key="b"), stop_reason="tool_use"),
+        raw(use("look", "call_0", key="c"), use("look", "", key="d"), stop_reason="tool_use"),
+        raw(use("look", "call.0/x", key="e"), use("look", "call_2_0", key="f"), stop_reason=""),
+        raw(use("finish", "call_0", output="ok"), stop_reason="tool_use"),
+    )
+    await on.create()
+    assert (await on.play()).status is Status.SUCCEEDED
+    assert desk.requests == ["post:b:v1"]
+    ids = [
+        [block["id"] for block in message["content"]]
+        for message in on.model.requests[-1].messages
+        if message["role"] == "assistant"
+    ]
+    assert ids == [["call_0", "call_1_1"], ["call_2_0", "call_2_1"], ["call_3_0", "call_3_1"]]
+    check(on)
+
+
+@pytest.mark.parametrize("tool", ["finish", "ask_user", "wait", "give_up"])
+async def test_a_control_tool_without_arguments_that_can_be_read_does_nothing(tool: str) -> None:
+    broken = {**use(tool, "t1"), "input": '{"output": "a"} {"output": "b"}'}
+    on, _ = stage(raw(broken, stop_reason="tool_use"), finish("ok"))
+    await on.create()
+    state = await on.play()
+    assert (state.status, state.output, state.step_count) == (Status.SUCCEEDED, "ok", 2)
+    told = on.model.requests[1].messages[-1]["content"][0]
+    assert told["is_error"]
+    assert "UNREADABLE_ARGUMENTS" in told["content"]
+    check(on)
+
+
 async def test_arguments_that_are_no_object_go_back_as_one() -> None:
     cut = {"type": "tool_use", "id": "t1", "name": "look", "input": '{"key": "a'}
     on, _ = stage(raw(cut, stop_reason="tool_use"), call("look", key="a"), finish("ok"))
@@ -126,5 +184,5 @@ async def test_arguments_that_are_no_object_go_back_as_one() -> None:
     assert (await on.play()).status is Status.SUCCEEDED
     [_, said, told] = on.model.requests[1].messages
     assert said["content"] == [{**cut, "input": {"raw": '{"key": "a'}}]
-    assert "BAD_ARGUMENTS" in told["content"][0]["content"]
+    assert "UNREADABLE_ARGUMENTS" in told["content"][0]["content"]
     check(on)

@@ -50,7 +50,7 @@ def told(on: Stage, request: int, place: int = 0) -> str:
         (call(look, key=5), "BAD_ARGUMENTS"),
         (call(look), "BAD_ARGUMENTS"),
         (call(look, key="a", extra=1), "BAD_ARGUMENTS"),
-        (raw({"type": "tool_use", "name": "look", "input": "{"}), "BAD_ARGUMENTS"),
+        (raw({"type": "tool_use", "name": "look", "input": "{"}), "UNREADABLE_ARGUMENTS"),
         (call(pay, key="a b"), "BAD_KEY_PART"),
     ],
 )

@@ -7,7 +7,7 @@ in the words is ever looked at.
 
 from typing import cast
 
-from messages.parts import Arguments, Block, JsonValue
+from messages.parts import UNREADABLE, Arguments, Block, JsonValue, Problem
 from messages.state import CallState, Proposal
 
 FINISH = "finish"
@@ -17,6 +17,7 @@ GIVE_UP = "give_up"
 CONTROL_TOOLS = (FINISH, ASK_USER, WAIT, GIVE_UP)
 
 _MAX_WAIT_S = 86_400.0
+_NO_OBJECT = "they are not an object"
 
 
 def control_tools(output_schema: dict[str, JsonValue] | None) -> tuple[dict[str, JsonValue], ...]:
@@ -99,12 +100,23 @@ def _whole(calls: tuple[CallState, ...], text: str) -> tuple[Proposal, tuple[Cal
     """What a turn proposes that the model ended itself."""
     controls = [call for call in calls if call.tool in CONTROL_TOOLS]
     if controls and len(calls) == 1:
+        if why := controls[0].unreadable:
+            return Proposal(kind="unreadable", text=why), calls
         return _control(controls[0]), ()
     if calls:
         return Proposal(kind="calls", text=text), calls
     if not text:
         return Proposal(kind="empty"), ()
     return Proposal(kind="finish", output=text, text=text), ()
+
+
+def unreadable(tool: str, why: str) -> Problem:
+    """What the model is told of arguments that nobody could read."""
+    return Problem(
+        code="UNREADABLE_ARGUMENTS",
+        message=f"the arguments of {tool} could not be read: {why}",
+        hint="send one JSON object with each name once",
+    )
 
 
 def _is_text(block: Block) -> bool:
@@ -118,15 +130,12 @@ def _calls(content: tuple[Block, ...]) -> tuple[CallState, ...]:
             ordinal=ordinal,
             tool_use_id=str(use.get("id", "")),
             tool=str(use.get("name", "")),
-            arguments=_arguments(use.get("input")),
+            arguments=cast("Arguments", given) if isinstance(given, dict) else {"": given},
+            unreadable="" if isinstance(given, dict) else str(use.get(UNREADABLE, _NO_OBJECT)),
         )
         for ordinal, use in enumerate(uses)
+        for given in (use.get("input"),)
     )
-
-
-def _arguments(value: JsonValue) -> Arguments:
-    # anything but an object cannot be a set of arguments; the validator names the mistake
-    return cast("Arguments", value) if isinstance(value, dict) else {"": value}
 
 
 def _control(call: CallState) -> Proposal:

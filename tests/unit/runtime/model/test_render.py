@@ -13,21 +13,20 @@ from messages import events as e
 from messages.agent import AgentSpec
 from messages.authority import Verdict
 from messages.ledger import Entry
-from messages.parts import Amount, Block, Reservation
+from messages.parts import Amount, Block, Limits, Reservation
 from messages.state import LoopState
-from runtime.loop.budget import STEP_OVERHEAD_BYTES, input_bound
+from runtime.loop.budget import LEFT_BYTES, STEP_OVERHEAD_BYTES, input_bound
 from runtime.loop.interrupted import left_over
 from runtime.model.render import (
     FINAL_OVERHEAD_BYTES,
-    UNNAMEABLE,
     Conversation,
-    Sent,
-    _results,
     fold_conversation,
     input_size,
     request_of,
     tools_of,
 )
+from runtime.model.results import left_of, results
+from runtime.model.sendable import UNNAMEABLE, Sent
 from tests.journals import journal
 from tests.unit.runtime.loop.loop_world import SPEC, World, text, use, variants
 from tests.unit.runtime.loop.tales import (
@@ -162,14 +161,44 @@ def test_the_goal_and_inputs_open_the_conversation() -> None:
     talk = talk_of(journal()[:1])
     [opening] = talk.messages
     assert opening["content"][0]["text"] == (
-        'Order 8472 was charged twice.\n\nInputs (data):\n{"order_id":"8472"}'
+        'Order 8472 was charged twice.\n\nInputs (data):\n{"order_id":"8472"}\n\n'
+        'Budget: {"steps":8,"tokens":40000,"seconds":120,"usd":"0.50"}'
     )
+
+
+def test_the_newest_result_says_what_is_left_and_no_other() -> None:
+    """The money only where there is a limit to it; a reservation that is open is not spent."""
+    limits = Limits(max_steps=5, max_tokens=9_000, max_cost_microusd=1_500_000, max_seconds=60)
+    state = replace(
+        intended(allowed("look", "mail"), 1),
+        limits=limits,
+        step_count=2,
+        spent=Amount(tokens=1_000, cost_microusd=250_001),
+        active_s=9.2,
+    )
+    state = told(state, *left_over(state))
+    assert state.turn is not None
+    first, last = results(state, state.turn, ("t1", "t2"), state)
+    assert "budget_left" not in first["content"]
+    assert msgspec.json.decode(last["content"])["budget_left"] == {
+        "steps": 3,
+        "tokens": 8_000,
+        "seconds": 50,
+        "usd": "1.249999",
+    }
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**12))
+def test_what_is_said_of_the_budget_is_within_its_bound(steps: int, tokens: int, cost: int) -> None:
+    limits = Limits(max_steps=steps, max_tokens=tokens, max_cost_microusd=cost, max_seconds=10.0**8)
+    said = msgspec.json.encode({"budget_left": left_of(replace(born(), limits=limits))})
+    assert len(said) <= LEFT_BYTES
 
 
 def test_a_result_is_data_with_its_provenance() -> None:
     talk = talk_of(journal())
     result = shown(talk)
-    assert set(result) == {"evidence", "source", "request_id", "data"}
+    assert set(result) == {"evidence", "source", "request_id", "data", "budget_left"}
     assert (result["evidence"], result["source"]) == ("ev-2", "refunds-service")
 
 
@@ -177,8 +206,8 @@ def test_a_call_whose_outcome_was_never_known_has_its_result_too() -> None:
     state = intended(allowed("look", "mail"), 1)
     state = told(state, *left_over(state))
     assert state.turn is not None
-    never_ran, unknown = _results(state, state.turn)
-    assert (never_ran["tool_use_id"], unknown["tool_use_id"]) == ("tu-0", "tu-1")
+    never_ran, unknown = results(state, state.turn, ("t1", "t2"), state)
+    assert (never_ran["tool_use_id"], unknown["tool_use_id"]) == ("t1", "t2")
     assert msgspec.json.decode(never_ran["content"])["outcome"] == "not_started, not executed"
     said = msgspec.json.decode(unknown["content"])
     assert (said["error"], said["outcome"]) == ("OUTCOME_UNKNOWN", "unknown, it may have happened")
@@ -244,9 +273,8 @@ def test_a_rejected_plain_answer_is_told_as_text() -> None:
             e.CompletionRejected(step=1, problem=NO),
         ]
     )
-    assert talk.messages[-1]["content"] == [
-        {"type": "text", "text": '{"error":"NO","message":"no"}'}
-    ]
+    [said] = talk.messages[-1]["content"]
+    assert said["text"].startswith('{"error":"NO","message":"no","budget_left":{')
 
 
 def test_a_completion_rejected_after_results_is_told_behind_them() -> None:
@@ -263,7 +291,7 @@ def test_a_completion_rejected_after_results_is_told_behind_them() -> None:
     )
     result, said = talk.messages[-1]["content"]
     assert result["type"] == "tool_result"
-    assert said == {"type": "text", "text": '{"error":"NO","message":"no"}'}
+    assert said["text"].startswith('{"error":"NO","message":"no","budget_left":{')
 
 
 @pytest.mark.parametrize("is_rejected", [True, False])
