@@ -128,6 +128,7 @@ class Planner(Actor):
                 is_usage_reported=answer.usage is not None,
                 charged=decided[1],
                 price_date=agent.price.date if agent.price else "",
+                price=agent.price,
                 model=answer.model,
                 parameters={**answer.parameters, "max_tokens": sent.max_output_tokens},
                 request_id=answer.request_id,

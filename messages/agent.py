@@ -7,7 +7,7 @@ the executor, the authoriser and the monitor. What the loop needs to decide is h
 from typing import Literal
 
 from messages.base import Part
-from messages.parts import EffectClass, JsonValue, Limits, Usage
+from messages.parts import EffectClass, JsonValue, Limits, Price
 
 
 class ToolSpec(Part, kw_only=True):
@@ -56,26 +56,6 @@ class ProgressSpec(Part, kw_only=True):
     stop_at: int = 4
     stall_at: int = 3
     window: int = 6
-
-
-class Price(Part, kw_only=True):
-    """What a million tokens cost, in micro-USD, as of ``date``."""
-
-    date: str
-    input_microusd: int = 0
-    output_microusd: int = 0
-    cache_read_microusd: int = 0
-    cache_write_microusd: int = 0
-
-    def cost(self, usage: Usage) -> int:
-        """Micro-USD of that usage, rounded up so that a budget is never passed by rounding."""
-        total = (
-            usage.input_tokens * self.input_microusd
-            + usage.output_tokens * self.output_microusd
-            + usage.cache_read_tokens * self.cache_read_microusd
-            + usage.cache_write_tokens * self.cache_write_microusd
-        )
-        return -(-total // 1_000_000)
 
 
 class ErrorSpec(Part, kw_only=True):

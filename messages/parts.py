@@ -32,6 +32,8 @@ class Usage(Part, kw_only=True):
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    """Those of ``cache_write_tokens`` that were written for an hour."""
 
     @property
     def tokens(self) -> int:
@@ -50,7 +52,58 @@ class Usage(Part, kw_only=True):
             output_tokens=self.output_tokens + other.output_tokens,
             cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            cache_write_1h_tokens=self.cache_write_1h_tokens + other.cache_write_1h_tokens,
         )
+
+
+class Rates(Part, kw_only=True):
+    """What a million tokens cost, in micro-USD."""
+
+    input_microusd: int = 0
+    output_microusd: int = 0
+    cache_read_microusd: int = 0
+    cache_write_microusd: int = 0
+    cache_write_1h_microusd: int = 0
+
+    def charge(self, usage: Usage) -> int:
+        """Micro-USD of that usage, rounded up so that a budget is never passed by rounding."""
+        short_lived = usage.cache_write_tokens - usage.cache_write_1h_tokens
+        total = (
+            usage.input_tokens * self.input_microusd
+            + usage.output_tokens * self.output_microusd
+            + usage.cache_read_tokens * self.cache_read_microusd
+            + short_lived * self.cache_write_microusd
+            + usage.cache_write_1h_tokens * self.cache_write_1h_microusd
+        )
+        return -(-total // 1_000_000)
+
+    def bound(self, input_tokens: int, output_tokens: int) -> int:
+        """The most that many tokens cost, however the input is cached for five minutes."""
+        dearest = max(self.input_microusd, self.cache_write_microusd)
+        return self.charge(Usage(output_tokens=output_tokens)) - (-input_tokens * dearest // 10**6)
+
+
+class Price(Rates, kw_only=True):
+    """The rates of a model as of ``date``."""
+
+    date: str
+    long_above_tokens: int = 0
+    """A request whose prompt has more tokens, cached ones included, is charged at ``long``."""
+    long: Rates | None = None
+
+    def cost(self, usage: Usage) -> int:
+        """Micro-USD of one request with that usage."""
+        return self._rates(usage.tokens - usage.output_tokens).charge(usage)
+
+    def cost_bound(self, input_tokens: int, output_tokens: int) -> int:
+        """The most that one request of at most so many tokens can cost."""
+        longest = self._rates(input_tokens)
+        return max(rates.bound(input_tokens, output_tokens) for rates in (self, longest))
+
+    def _rates(self, prompt_tokens: int) -> Rates:
+        if self.long is None or prompt_tokens <= self.long_above_tokens:
+            return self
+        return self.long
 
 
 class Limits(Part, kw_only=True):

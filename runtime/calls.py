@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from messages.agent import AgentSpec, Price
-from messages.parts import Block, JsonValue, Usage
+from messages.agent import AgentSpec
+from messages.parts import Block, JsonValue, Price, Usage
 from runtime.agent import Agent, App
 from runtime.declared import Budget
 from runtime.model.port import Model, ModelAnswer, ModelRequest

@@ -61,7 +61,26 @@ class Tenant(_Section, frozen=True, kw_only=True):
     budgets: Budgets = Budgets()
 
 
-class Model(_Section, frozen=True, kw_only=True):
+class Rates(_Section, frozen=True, kw_only=True):
+    """Dollars per million tokens, instead of the dated price list."""
+
+    input_usd_per_mtok: Usd | None = None
+    output_usd_per_mtok: Usd | None = None
+    cache_read_usd_per_mtok: Usd | None = None
+    """Not set: as any other input; so are writes."""
+    cache_write_usd_per_mtok: Usd | None = None
+    """For five minutes."""
+    cache_write_1h_usd_per_mtok: Usd | None = None
+
+
+class LongPrompt(Rates, frozen=True, kw_only=True):
+    """What a request costs, its answer included, whose prompt is longer."""
+
+    above_tokens: Annotated[int, Meta(ge=0)] = 0
+    """0: every prompt costs the same."""
+
+
+class Model(Rates, frozen=True, kw_only=True):
     """One named model."""
 
     provider: Literal["anthropic", "scripted"] = "anthropic"
@@ -75,11 +94,7 @@ class Model(_Section, frozen=True, kw_only=True):
     idle_s: PositiveSeconds = 60.0
     """A provider that says nothing for so long, not even that it is still there, has failed."""
     max_concurrent: PositiveInt = 8
-    input_usd_per_mtok: Usd | None = None
-    """Dollars per million tokens, instead of the dated price list."""
-    output_usd_per_mtok: Usd | None = None
-    cache_read_usd_per_mtok: Usd | None = None
-    cache_write_usd_per_mtok: Usd | None = None
+    long_prompt: LongPrompt = LongPrompt()
 
 
 class Notify(_Section, frozen=True, kw_only=True):

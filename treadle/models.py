@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from messages.agent import AgentSpec
 from messages.errors import ConfigError
 from runtime.agent import App
+from runtime.clock import MachineClock
 from runtime.config import read_secret
 from runtime.log import Level, Line, log
 from runtime.model import scripted
@@ -53,7 +54,7 @@ def models_of(
 
 
 def _priced(spec: AgentSpec, settings: Settings, name: str) -> AgentSpec:
-    price = price_of(name, settings.models.get(name))
+    price = price_of(name, settings.models.get(name), now=MachineClock.now())
     if price is None and spec.limits.max_cost_microusd is not None:
         hint = _no_price(name)
         log(Line.CONFIG_WARNING, Level.WARNING, agent=spec.name, model=name, hint=hint)

@@ -3,7 +3,17 @@
 from typing import Literal
 
 from messages.base import Event, Part, Timestamp
-from messages.parts import Action, Amount, Attempt, Block, JsonValue, Problem, Reservation, Usage
+from messages.parts import (
+    Action,
+    Amount,
+    Attempt,
+    Block,
+    JsonValue,
+    Price,
+    Problem,
+    Reservation,
+    Usage,
+)
 
 FlagKind = Literal["repeated_action", "no_state_change", "oscillation", "near_duplicate"]
 
@@ -58,6 +68,8 @@ class Decided(Event, kw_only=True, tag="decided/1"):
     """False: the provider said nothing and the reservation was charged."""
     charged: Amount
     price_date: str = ""
+    price: Price | None = None
+    """What was charged at; None: no price was known."""
     model: str
     parameters: dict[str, JsonValue] = {}
     request_id: str = ""
@@ -75,6 +87,8 @@ class Consulted(Event, kw_only=True, tag="consulted/1"):
     charged: Amount
     model: str
     price_date: str = ""
+    price: Price | None = None
+    """What was charged at; None: no price was known."""
     duration_s: float = 0.0
 
 

@@ -8,7 +8,7 @@ entry that closes the step before, so steps and spend are durable before the mod
 from messages.agent import AgentSpec
 from messages.base import Part
 from messages.canon import canonical
-from messages.parts import Amount, Block, Limits, Reservation, Usage
+from messages.parts import Amount, Block, Limits, Reservation
 from messages.state import LoopState
 from messages.status import Reason
 
@@ -72,12 +72,7 @@ def input_bound(state: LoopState, agent: AgentSpec) -> int:
 
 def cost_bound(agent: AgentSpec, input_tokens: int, output_tokens: int) -> int:
     """The most that many tokens can cost, in micro-USD; a cache write costs more than an input."""
-    if agent.price is None:
-        return 0
-    dearest = max(agent.price.input_microusd, agent.price.cache_write_microusd)
-    bound = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
-    dear = agent.price.cost(Usage(output_tokens=output_tokens)) - (-input_tokens * dearest // 10**6)
-    return max(dear, agent.price.cost(bound))
+    return 0 if agent.price is None else agent.price.cost_bound(input_tokens, output_tokens)
 
 
 def left(state: LoopState) -> Amount:

@@ -17,6 +17,7 @@ from messages.parts import UNREADABLE, Arguments, Block, JsonValue, Usage
 from runtime.model.arguments import Unreadable, read_arguments
 from runtime.model.failures import failure_of
 from runtime.model.port import ModelAnswer
+from runtime.model.usage import counted
 from runtime.tools.clean import Cleaned, clean
 
 _STREAM_STATUS: Final = 200
@@ -154,22 +155,10 @@ class Reading:
         return cast("Block", cleaned.value)
 
     def _counted(self) -> Usage | None:
-        """The four counts; None where one is missing, since what is guessed is not paid for."""
-        counts = [
-            self._usage.get("input_tokens"),
-            self._usage.get("output_tokens") if self._is_output_counted else None,
-            self._usage.get("cache_read_input_tokens", 0),
-            self._usage.get("cache_creation_input_tokens", 0),
-        ]
-        if any(not isinstance(count, int) or isinstance(count, bool) for count in counts):
+        """What was used in all; None where a count is missing: what is guessed is not paid for."""
+        if not self._is_output_counted:
             return None
-        sent, said, read, written = cast("list[int]", counts)
-        return Usage(
-            input_tokens=sent,
-            output_tokens=said,
-            cache_read_tokens=read,
-            cache_write_tokens=written,
-        )
+        return counted(self._usage)
 
 
 def _input(read: Arguments | Unreadable) -> Block:

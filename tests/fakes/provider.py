@@ -7,9 +7,9 @@ is not blank, signed thinking that comes back as it went out, a prefix that does
 import json
 import re
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from anyio.abc import ByteStream, SocketAttribute
@@ -100,6 +100,15 @@ class FakeProvider:
             return Refuse(status=500, type="api_error", message="the script is over")
         return self._replies.pop(0)
 
+    def _heard(self, sent: bytes, headers: dict[str, str]) -> Reply:
+        body: Any = None
+        with suppress(ValueError):
+            body = json.loads(sent)
+        if not isinstance(body, dict):
+            self.broken.append("the body is no JSON object")
+            return Refuse(status=400, type="invalid_request_error", message=self.broken[-1])
+        return self.reply_to(cast("dict[str, Any]", body), headers)
+
     async def serve(self, stream: ByteStream) -> None:
         """One connection, for as many requests as it is used for."""
         self.connections += 1
@@ -110,7 +119,7 @@ class FakeProvider:
                 lines = [line.split(": ", 1) for line in head.split("\r\n")[1:]]
                 headers = {name.lower(): value for name, value in lines}
                 sent = await buffered.receive_exactly(int(headers["content-length"]))
-                await self._answer(stream, self.reply_to(json.loads(sent), headers))
+                await self._answer(stream, self._heard(sent, headers))
         except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError):
             pass  # the client left, or the fake cut it off
         finally:

@@ -7,6 +7,22 @@ from typing import Any
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _GONE = ("temperature", "top_p", "top_k")
+_REQUEST = frozenset(
+    {
+        *("model", "max_tokens", "messages", "system", "tools", "tool_choice", "thinking"),
+        *("output_config", "cache_control", "stop_sequences", "metadata", "stream"),
+    }
+)
+_FIELDS = {
+    "text": {"text", "citations"},
+    "tool_use": {"id", "name", "input", "caller"},
+    "tool_result": {"tool_use_id", "content", "is_error"},
+    "thinking": {"thinking", "signature"},
+    "redacted_thinking": {"data"},
+}
+"""What may stand in a block beside its type and where the cache ends."""
+_MOST_CACHED = 4
+_MOST_STRICT = 20
 
 Message = dict[str, Any]
 
@@ -18,23 +34,32 @@ def broken_rule(body: dict[str, Any], before: Sequence[dict[str, Any]]) -> str:
         body: of the request.
         before: the accepted and refused requests so far, for the prefix.
     """
-    messages: list[Message] = body["messages"]
-    checks = [
-        _parameters(body),
-        _roles(messages),
-        *(_content(message) for message in messages),
-        *(_paired(messages, place) for place in range(len(messages))),
-        _tools(body, messages),
-        _prefix(body, before),
-    ]
+    try:
+        messages: list[Message] = body["messages"]
+        checks = [
+            _parameters(body),
+            _roles(messages),
+            *(_content(message) for message in messages),
+            *(_paired(messages, place) for place in range(len(messages))),
+            _once(messages),
+            _tools(body, messages),
+            _cached(body),
+            _prefix(body, before),
+        ]
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        return f"a request without what it needs: {type(error).__name__} {error}"
     return next((rule for rule in checks if rule), "")
 
 
 def _parameters(body: dict[str, Any]) -> str:
     if gone := [name for name in _GONE if name in body]:
         return f"{gone[0]} is no parameter"
+    if unknown := set(body) - _REQUEST:
+        return f"{min(unknown)}: extra inputs are not permitted"
     if body["max_tokens"] < 1 or not body.get("stream"):
         return "max_tokens and stream"
+    if body.get("tool_choice", {}).get("type") in {"any", "tool"}:
+        return "tool_choice: this model cannot be forced"
     return "" if body.get("system", "x") else "system: blank text"
 
 
@@ -51,19 +76,46 @@ def _roles(messages: list[Message]) -> str:
 def _content(message: Message) -> str:
     if not message["content"]:
         return "a message without content"
-    for block in message["content"]:
-        match block["type"]:
-            case "text" if not block["text"].strip():
-                return "text content blocks must be non-empty"
-            case "thinking" if not block["signature"].startswith(f"sig:{len(block['thinking'])}"):
-                return "a thinking block was changed"
-            case "tool_use" if not isinstance(block["input"], dict):
-                return "tool_use.input: must be an object"
-            case "tool_use" if not (_ID.fullmatch(block["id"]) and _NAME.fullmatch(block["name"])):
-                return "tool_use: id and name must match their pattern"
-            case _:
-                pass
-    return ""
+    return next((rule for block in message["content"] if (rule := _block(block))), "")
+
+
+def _block(block: dict[str, Any]) -> str:
+    known = _FIELDS.get(block["type"])
+    if known is not None and (extra := set(block) - known - {"type", "cache_control"}):
+        return f"{block['type']}.{min(extra)}: extra inputs are not permitted"
+    match block["type"]:
+        case "text" if not block["text"].strip():
+            return "text content blocks must be non-empty"
+        case "thinking" if not block["signature"].startswith(f"sig:{len(block['thinking'])}"):
+            return "a thinking block was changed"
+        case "tool_use" if not isinstance(block["input"], dict):
+            return "tool_use.input: must be an object"
+        case "tool_use" if not (_ID.fullmatch(block["id"]) and _NAME.fullmatch(block["name"])):
+            return "tool_use: id and name must match their pattern"
+        case "tool_result" if _is_blank(block.get("content", "")):
+            return "text content blocks must be non-empty"
+        case _:
+            return ""
+
+
+def _is_blank(content: Any) -> bool:
+    """Of a result in blocks; one without any is taken."""
+    return not isinstance(content, str) and any(
+        part["type"] == "text" and not part["text"].strip() for part in content
+    )
+
+
+def _once(messages: list[Message]) -> str:
+    ids = [id for message in messages for id in _ids(message, "tool_use", "id")]  # noqa: A001
+    return "" if len(ids) == len(set(ids)) else "tool_use ids must be unique"
+
+
+def _cached(body: dict[str, Any]) -> str:
+    """How many ends of the cache a request names."""
+    blocks = [block for message in body["messages"] for block in message["content"]]
+    parts: list[dict[str, Any]] = [*blocks, *body.get("tools", []), body]
+    count = sum("cache_control" in part for part in parts)
+    return "" if count <= _MOST_CACHED else "a maximum of 4 blocks with cache_control"
 
 
 def _paired(messages: list[Message], place: int) -> str:
@@ -89,6 +141,11 @@ def _tools(body: dict[str, Any], messages: list[Message]) -> str:
     tools = body.get("tools", [])
     if not tools and any(_ids(message, "tool_use", "id") for message in messages):
         return "tool_use blocks need tools"
+    names = [tool["name"] for tool in tools]
+    if len(names) != len(set(names)):
+        return "tools: names must be unique"
+    if sum(tool.get("strict", False) for tool in tools) > _MOST_STRICT:
+        return "tools: too many strict ones"
     for tool in tools:
         if not _NAME.fullmatch(tool["name"]) or tool["input_schema"]["type"] != "object":
             return f"tool {tool['name']}"

@@ -79,7 +79,7 @@ def test_a_table_may_play_the_script() -> None:
 
 
 def test_an_unpriced_model_is_data_and_no_error() -> None:
-    limited = Agent("a", model="claude-haiku-5-5", instructions="x", budget=Budget(max_usd="1"))
+    limited = Agent("a", model="claude-fable-5-2", instructions="x", budget=Budget(max_usd="1"))
     agents, _ = models_of(App(limited), Settings(), None, is_asking=False)
     assert agents["a"].price is None
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from messages.agent import AgentSpec, Price
+from messages.agent import AgentSpec
 from messages.events import Child
-from messages.parts import Amount, Limits, Reservation, Usage
+from messages.parts import Amount, Limits, Price, Reservation, Usage
 from messages.state import LoopState
 from messages.status import Reason
 from runtime.loop import budget
