@@ -10,6 +10,7 @@ import anyio
 import anyio.to_thread
 
 from tests.cases.apps import downstream
+from tests.fakes.provider import KEY, FakeProvider, Reply, Say, provider
 from tests.fakes.rules import broken_rule
 from tests.system.conftest import QUICK
 from tests.system.daemon import Daemon, stream
@@ -114,6 +115,26 @@ class Place:
         else:
             assert await self.daemon.stop() == 0
         await self.daemon.up()
+
+
+def said(turn: Json, **more: Any) -> Say:
+    """A turn of a case as the provider says it."""
+    return Say(blocks=turn["content"], stop_reason=turn["stop_reason"], usage=turn["usage"], **more)
+
+
+@asynccontextmanager
+async def served(
+    data_dir: Path, case: str, *replies: Reply, model: str = "claude-opus-5-5"
+) -> AsyncGenerator[tuple[Place, FakeProvider]]:
+    """The case's app in a daemon over a provider that says these."""
+    async with provider(*replies) as fake:
+        env = {**ENV, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": fake.url}
+        daemon = Daemon(data_dir, app=f"tests.cases.apps.{case}:app", env=env, model=model)
+        try:
+            await daemon.up()
+            yield Place(daemon, case), fake
+        finally:
+            await daemon.close()
 
 
 def _body(line: Json) -> Json:

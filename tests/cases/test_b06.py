@@ -4,16 +4,13 @@ The provider is a local HTTP server behind the real SDK. Where the process is re
 two failures, the first one asks for a second's peace (``retry-after``), so that there is a between.
 """
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.cases.apps.script import case_of
-from tests.cases.place import ENV, Json, Place
-from tests.fakes.provider import KEY, FakeProvider, Refuse, Reply, Say, provider
-from tests.system.daemon import Daemon
+from tests.cases.place import Json, Place, said, served
+from tests.fakes.provider import FakeProvider, Refuse
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
@@ -23,31 +20,15 @@ CALL, _, _, END = CASE["model_turns"]
 ASKED_S = 1
 
 
-def _say(turn: Json) -> Say:
-    return Say(blocks=turn["content"], stop_reason=turn["stop_reason"], usage=turn["usage"])
-
-
 def _fault(*, is_patient: bool = False) -> Refuse:
     headers = {"retry-after": str(ASKED_S)} if is_patient else {}
     return Refuse(status=500, type="api_error", headers=headers)
 
 
-@asynccontextmanager
-async def _served(data_dir: Path, *replies: Reply) -> AsyncGenerator[tuple[Place, FakeProvider]]:
-    async with provider(*replies) as fake:
-        env = {**ENV, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": fake.url}
-        daemon = Daemon(data_dir, app="tests.cases.apps.b06:app", env=env, model="claude-opus-5-5")
-        try:
-            await daemon.up()
-            yield Place(daemon, "b06"), fake
-        finally:
-            await daemon.close()
-
-
 @pytest.mark.parametrize("how", ["", "kill", "stop"])
 async def test_two_failures_after_a_tool_repeat_only_the_request(data_dir: Path, how: str) -> None:
     first = _fault(is_patient=bool(how))
-    async with _served(data_dir, _say(CALL), first, _fault(), _say(END)) as (place, fake):
+    async with served(data_dir, "b06", said(CALL), first, _fault(), said(END)) as (place, fake):
         await place.submit(RUN)
         if how:
             # same outcome when the worker is restarted between the two failures
@@ -102,7 +83,7 @@ async def _check_trace(place: Place) -> None:
 
 async def test_a_provider_that_stays_away_ends_the_run_and_not_the_record(data_dir: Path) -> None:
     """Four attempts in all; the tool is not repeated, and every failure is told."""
-    async with _served(data_dir, _say(CALL), *[_fault()] * 4) as (place, fake):
+    async with served(data_dir, "b06", said(CALL), *[_fault()] * 4) as (place, fake):
         await place.submit(RUN)
         result = await place.result(RUN)
         assert (result["status"], result["reason"]) == ("FAILED", "model_unavailable")
@@ -116,7 +97,7 @@ async def test_a_provider_that_stays_away_ends_the_run_and_not_the_record(data_d
 
 
 async def test_a_cancel_in_the_pause_ends_it(data_dir: Path) -> None:
-    async with _served(data_dir, _say(CALL), _fault(is_patient=True)) as (place, fake):
+    async with served(data_dir, "b06", said(CALL), _fault(is_patient=True)) as (place, fake):
         await place.submit(RUN)
         await place.until(RUN, "WAITING")
         async with place.client() as operator:

@@ -6,6 +6,7 @@ is not blank, signed thinking that comes back as it went out, a prefix that does
 
 import json
 import re
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -72,6 +73,7 @@ class FakeProvider:
         url: For ``ANTHROPIC_BASE_URL``.
         requests: Bodies, in order.
         headers: Of each request, names in lower case.
+        times: When each came, in epoch seconds.
         connections: Opened so far.
         left: Connections whose client went away in the middle of an answer.
         broken: Rules that requests broke; each such request got its 400.
@@ -81,6 +83,7 @@ class FakeProvider:
         self.url = ""
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.times: list[float] = []
         self.broken: list[str] = []
         self.connections = 0
         self.left = 0
@@ -91,6 +94,7 @@ class FakeProvider:
         """What one request gets."""
         before, self.requests = self.requests, [*self.requests, body]
         self.headers.append(headers)
+        self.times.append(time.time())
         if headers.get("authorization") != f"Bearer {self._key}":
             return Refuse(status=401, type="authentication_error", message="invalid bearer token")
         if rule := broken_rule(body, before):
