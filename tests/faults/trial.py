@@ -27,6 +27,8 @@ _TRIES: Final = 3
 """Of a world that does not come up, which is an error of its own."""
 _LAST_S: Final = 2.0
 """A fault may come after the end of the run, as where its result is published."""
+_SERVERS: Final = 4
+"""So many may die in one world."""
 _LOG_LINES: Final = 120
 
 
@@ -61,7 +63,12 @@ class Trial:
 
 
 async def play(cell: Cell, folder: Path, trials: int) -> list[Trial]:
-    """Play so many trials of a cell, in one world for as long as nothing is wedged in it."""
+    """Play so many trials of a cell, in one world for as long as nothing is wedged in it.
+
+    A daemon whose server dies more than five times a minute gives up, as it must; so a world is
+    left before that.
+    """
+    together = _SERVERS if cell.loses_server else trials
     played: list[Trial] = []
     tries = 0
     while len(played) < trials:
@@ -69,7 +76,9 @@ async def play(cell: Cell, folder: Path, trials: int) -> list[Trial]:
         await anyio.Path(place).mkdir()
         try:
             async with opened(cell, place, trials) as world:
-                played += await _play_in(world, cell, range(len(played) + 1, trials + 1))
+                first = len(played) + 1
+                last = min(trials, len(played) + together)
+                played += await _play_in(world, cell, range(first, last + 1))
         except (TimeoutError, AssertionError) as error:  # it did not come up
             tries += 1
             if tries == _TRIES:

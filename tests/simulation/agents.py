@@ -121,7 +121,7 @@ AGENT = Agent(
     instructions="Do what the plan says.",
     output=Outcome,
     tools=[look, pay, book, gift, note],
-    budget=Budget(max_steps=8, max_tokens=60_000),
+    budget=Budget(max_steps=8, max_tokens=60_000, max_usd="0.30"),
     max_output_tokens=256,
     approval_ttl=timedelta(seconds=APPROVAL_S),
 )

@@ -162,7 +162,7 @@ class Judge:
                 self.reservations[self.goals[run_id]] += account.reserved is None
                 account.reserved = event.reservation
             case e.Decided() | e.StepLost():
-                self._stepped(account, is_lost=isinstance(event, e.StepLost))
+                self._stepped(account, run_id, event)
             case e.Authorised(grant=Grant() as grant):
                 account.grants[grant.id] = grant
             case e.ApprovalResolved(decision="approved"):
@@ -175,15 +175,29 @@ class Judge:
             case e.Reconciled() if event.how in {"lookup", "replay", "none"}:
                 self.counts["unsettled"] += 1
             case e.Finished():
-                account.is_over = True
-                self.counts[f"{event.status}"] += 1
-                if event.reason in {Reason.UNKNOWN_EFFECT, Reason.EFFECT_UNSETTLED, Reason.POISON}:
-                    self.counts[event.reason] += 1
+                self._ended(account, run_id, event)
             case _:
                 pass
 
-    def _stepped(self, account: Account, *, is_lost: bool) -> None:
-        self.counts["lost_steps"] += is_lost
+    def _ended(self, account: Account, run_id: str, event: e.Finished) -> None:
+        """Whose tokens or steps are gone has had the turn that a tenth was kept for."""
+        account.is_over = True
+        self.counts[f"{event.status}"] += 1
+        if event.reason in {Reason.UNKNOWN_EFFECT, Reason.EFFECT_UNSETTLED, Reason.POISON}:
+            self.counts[event.reason] += 1
+        tokens = max(account.limits.max_tokens // 10, 1_000)
+        seconds = max(account.limits.max_seconds / 10, 10.0)
+        has_room = account.limits.max_tokens >= 2 * tokens
+        has_room &= account.limits.max_seconds >= 2 * seconds
+        is_spent = event.reason in {Reason.MAX_TOKENS, Reason.MAX_STEPS, Reason.MAX_USD}
+        if is_spent and has_room and account.steps and not account.finals:
+            self.broken("no_final_turn", run_id)
+
+    def _stepped(self, account: Account, run_id: str, event: e.Decided | e.StepLost) -> None:
+        self.counts["lost_steps"] += isinstance(event, e.StepLost)
+        is_silent = isinstance(event, e.Decided) and not event.is_usage_reported
+        if is_silent and account.reserved and event.charged != account.reserved.most:
+            self.broken("uncharged", f"{run_id}: {event.charged} of {account.reserved.most}")
         if account.reserved is not None and account.reserved.is_final:
             account.finals += 1
         else:

@@ -150,9 +150,16 @@ class Play:
 
     def _check_bill(self, state: LoopState) -> None:
         """What the provider says, lost answers included; a continuation has a budget of its own."""
-        provider, lives = self._world.provider, 2 if self._is_continued(state.goal) else 1
-        if provider.bill[state.goal] > state.limits.max_tokens * lives:
-            self._world.judge.broken("overspent", f"{state.run_id} {provider.bill[state.goal]}")
+        bill, lives = (
+            self._world.provider.bill[state.goal],
+            2 if self._is_continued(state.goal) else 1,
+        )
+        limits = state.limits
+        is_over = bill.tokens > limits.max_tokens * lives
+        if limits.max_cost_microusd is not None:
+            is_over |= bill.cost_microusd > limits.max_cost_microusd * lives
+        if is_over:
+            self._world.judge.broken("overspent", f"{state.run_id} {bill}")
 
     def _is_continued(self, goal: str) -> bool:
         return any(job.kind == "ask" for job in self._options.jobs if job.name == goal)

@@ -1,13 +1,13 @@
 """The provider: plays the plan, takes its time, fails in many ways, and keeps its own bill."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import anyio
 import msgspec
 from msgspec.structs import replace
 
 from messages.errors import ModelError
-from messages.parts import Usage
+from messages.parts import Amount, Price, Usage
 from runtime.model.port import ModelAnswer, ModelRequest
 from runtime.model.scripted import ScriptedModel
 from tests.simulation.agents import plays
@@ -28,14 +28,15 @@ class Provider:
     """A ``Model``.
 
     Attributes:
-        bill: Tokens by run: what the provider says it was used for, answers lost included.
+        bill: By run: what the provider really was used for, lost and unreported answers included.
         asked: Attempts by run.
         is_healed: Nothing goes wrong any more.
     """
 
-    def __init__(self, options: Options, judge: Judge) -> None:
+    def __init__(self, options: Options, judge: Judge, price: Price) -> None:
         self._judge = judge
-        self.bill: Counter[str] = Counter()
+        self._price = price
+        self.bill: dict[str, Amount] = defaultdict(Amount)
         self.asked: Counter[str] = Counter()
         self.is_healed = False
         self._script = ScriptedModel(plays)
@@ -50,14 +51,22 @@ class Provider:
         is_bad = not self.is_healed and chance.random() < self._share
         await anyio.sleep(chance.uniform(0.05, 0.4))
         if is_bad and chance.random() < 0.5:
-            raise ModelError(chance.choice(_REASONS), "the provider fails")
+            reason = chance.choice(_REASONS)
+            raise ModelError(reason, "the provider fails", is_free=reason == "overloaded")
         answer = await self._script.attempt(request)
-        answer = replace(answer, usage=self._usage(request))
-        self.bill[request.goal] += answer.usage.tokens if answer.usage else 0
-        if is_bad:  # it worked and was paid for, and nobody hears of it
+        usage = self._usage(request)
+        self._charge(request.goal, usage)
+        is_silent = is_bad and chance.random() < 0.5
+        answer = replace(answer, usage=None if is_silent else usage)
+        if is_bad and not is_silent:  # it worked and was paid for, and nobody hears of it
             await anyio.sleep(chance.uniform(1.0, 30.0))
             raise ModelError("connection", "the answer was lost")
         return answer
+
+    def _charge(self, goal: str, usage: Usage) -> None:
+        bill = self.bill[goal]
+        cost = bill.cost_microusd + self._price.cost(usage)
+        self.bill[goal] = Amount(tokens=bill.tokens + usage.tokens, cost_microusd=cost)
 
     def _usage(self, request: ModelRequest) -> Usage:
         """What was used of what was allowed, at times nearly all of it."""

@@ -7,14 +7,16 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
+from messages.parts import Price
 from runtime.clock import Clock, Ids
 from runtime.policy.grants import Signer
+from runtime.settings import Model as ModelSettings
 from runtime.settings import Policy, Runtime, Settings
 from runtime.supervisor import Supervisor
 from runtime.tools.call import Caller
 from runtime.tools.ended import Raised, Returned
 from runtime.tools.workers import Workers, _Call
-from tests.simulation.agents import APP, SHOP
+from tests.simulation.agents import AGENT, APP, SHOP
 from tests.simulation.disk import Disk
 from tests.simulation.judge import Judge
 from tests.simulation.machine import Machine, Process
@@ -37,7 +39,10 @@ TIMES = Runtime(
     slots=8,
     grant_s=4.0,
 )
-SETTINGS = Settings(runtime=TIMES)
+PRICE = ModelSettings(
+    input_usd_per_mtok="3", output_usd_per_mtok="15", cache_write_usd_per_mtok="3.75"
+)
+SETTINGS = Settings(runtime=TIMES, models={"scripted": PRICE})
 AGENTS, _ = models_of(APP, SETTINGS, "scripted")
 SIGNER = Signer(bytes(32))
 POLICY = Policy(version="simulated", limits={})
@@ -109,7 +114,8 @@ class World:
         self.network = Network(self.machine, self.clock, options, self.queue)
         self.disk = Disk(options, self._ledger_clock.now, self.judge.committed)
         self.judge.tables = self.disk.ledger.tables
-        self.provider = Provider(options, self.judge)
+        price = AGENTS[AGENT.name].price
+        self.provider = Provider(options, self.judge, price or Price(date=""))
         self.clocks: dict[str, SimClock] = {"ledger": self._ledger_clock}
         self.living: dict[str, Process] = {}
         self.supervisors: dict[str, Supervisor] = {}

@@ -9,6 +9,9 @@ from tests.simulation.plants.ledger import LEDGER
 from tests.simulation.plants.owners import OWNERS
 from tests.simulation.plants.plant import Plant
 from tests.simulation.plants.roles import ROLES
+from tests.simulation.plants.spending import SPENDING
 
-PLANTS: dict[str, Plant] = {plant.name: plant for plant in (*LEDGER, *OWNERS, *ROLES, *COST)}
+PLANTS: dict[str, Plant] = {
+    plant.name: plant for plant in (*LEDGER, *OWNERS, *ROLES, *SPENDING, *COST)
+}
 """By name."""

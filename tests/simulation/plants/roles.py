@@ -160,10 +160,10 @@ async def _nothing() -> None:
 def no_reservation(patch: Patch) -> None:
     def small(state: Any, agent: Any, kept: Any, input_tokens: int) -> Any:
         del state, kept, input_tokens
-        return Amount(tokens=1_000_000, cost_microusd=0), agent.max_output_tokens
+        return Amount(tokens=1_000_000, cost_microusd=10**9), agent.max_output_tokens
 
     patch.put(budget, "_fit", small)
-    patch.put(budget, "left", lambda _state: Amount(tokens=10_000_000))
+    patch.put(budget, "left", lambda _state: Amount(tokens=10_000_000, cost_microusd=10**10))
 
 
 def final_turns(patch: Patch) -> None:
