@@ -159,12 +159,19 @@ class FakeProvider:
 async def provider(*replies: Reply) -> AsyncGenerator[FakeProvider]:
     """A fake that is up while the block runs."""
     fake = FakeProvider(replies)
+    async with listening(fake):
+        yield fake
+
+
+@asynccontextmanager
+async def listening(fake: FakeProvider) -> AsyncGenerator[None]:
+    """It can be reached at its ``url`` while the block runs."""
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - not of Django
         fake.url = f"http://127.0.0.1:{port}"
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(listener.serve, fake.serve)
-            yield fake
+            yield
             tasks.cancel_scope.cancel()
 
 

@@ -20,7 +20,7 @@ from tests.faults.campaigns.tally import Tally
 from tests.faults.report import is_right
 
 ROOT = Path(__file__).parents[2]
-SHORT = ("owners.2", "nats.wiped", "poison", "handover")
+SHORT = ("owners.2", "nats.wiped", "poison", "handover", "outage")
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds processes in /proc"),

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import anyio
 
-from tests.faults.campaigns import aside, broker, leaving, notice, races, resume
+from tests.faults.campaigns import aside, broker, leaving, notice, outage, races, resume
 from tests.faults.campaigns.tally import Tally
 
 Play = Callable[[Path, Tally, bool], Awaitable[None]]
@@ -45,6 +45,7 @@ def _all() -> tuple[Campaign, ...]:
         Campaign(name="handover", play=leaving.handover),
         Campaign(name="continue.orchestrator", play=leaving.continued),
         *notices,
+        Campaign(name="outage", play=outage.play),
         Campaign(name="resume.100", play=resume.play, rounds=5),
     )
 
