@@ -17,6 +17,7 @@ import msgspec
 
 from messages.canon import digest, shown
 from messages.errors import ConfigError
+from runtime import secrets
 from runtime.config_keys import Key, Leaf, build, dotted, flatten, nearest
 from runtime.settings import Limit, Policy, Settings
 
@@ -126,7 +127,7 @@ def load_policy(files: Iterable[Path] = ()) -> Policy:
 
 
 def read_secret(name: str, environ: Mapping[str, str] | None = None) -> str | None:
-    """A secret by its name, never from argv or a settings file.
+    """A secret by its name, never from argv or a settings file; it is redacted from then on.
 
     Returns:
         The first there is of ``$NAME``, the file ``$NAME_FILE`` and
@@ -135,7 +136,13 @@ def read_secret(name: str, environ: Mapping[str, str] | None = None) -> str | No
     Raises:
         ConfigError: One of the files cannot be read.
     """
-    env = os.environ if environ is None else environ
+    secret = _secret(name, os.environ if environ is None else environ)
+    if secret is not None:
+        secrets.remember(secret.strip())
+    return secret
+
+
+def _secret(name: str, env: Mapping[str, str]) -> str | None:
     if value := env.get(name):
         return value
     if file := env.get(f"{name}_FILE"):

@@ -19,6 +19,7 @@ from typing import Literal, Protocol, TextIO
 import msgspec
 
 from runtime.clock import Clock
+from runtime.secrets import redact
 
 Fields = MutableMapping[str, object]
 
@@ -201,7 +202,7 @@ def _is_json(form: Literal["json", "text"] | None, stream: TextIO) -> bool:
 def _short(value: object) -> object:
     if isinstance(value, bool | int | float):
         return value
-    text = str(value)
+    text = redact(str(value))
     return text if len(text) <= MAX_VALUE_CHARS else text[: MAX_VALUE_CHARS - 1] + "…"
 
 

@@ -11,6 +11,8 @@ import pytest
 from blockbuster import BlockBuster, BlockBusterFunction
 from blockbuster import blockbuster as detector
 
+from runtime import secrets
+
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
@@ -46,6 +48,13 @@ def loop_never_blocks(request: pytest.FixtureRequest, _guard: BlockBuster) -> It
         calls, _blocking_calls[:] = _blocking_calls[:], []
     if calls:
         pytest.fail("the event loop was blocked:\n  " + "\n  ".join(calls), pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def no_secret_is_known() -> Iterator[None]:
+    """What one test keeps out of its texts is no secret to the next."""
+    yield
+    secrets.forget()
 
 
 @pytest.fixture(autouse=True)

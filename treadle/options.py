@@ -1,5 +1,6 @@
 """What ``treadle up`` was told, and what that loads: app, settings, policy."""
 
+import os
 from dataclasses import dataclass
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import NamedTuple
 
 from messages.errors import ConfigError, DeclarationError
 from messages.subjects import ROLES
-from runtime import config
+from runtime import config, secrets
 from runtime.agent import App
 from runtime.http.server import address_of
 from runtime.log import Level, Line, log
@@ -115,6 +116,7 @@ def load(options: DaemonOptions) -> Loaded:
         DeclarationError: The app does not load.
         ConfigError: Settings or policy are wrong, or an executor is to serve an unknown tool.
     """
+    secrets.remember(*secrets.in_environment(os.environ))
     for name, owners in shared_names().items():
         log(Line.CONFIG_WARNING, Level.WARNING, package=name, owners=", ".join(owners))
     app, folder = _app(options.app)

@@ -25,9 +25,10 @@ from anthropic import (
 from messages.errors import ModelError
 from messages.parts import JsonValue
 from runtime.clock import MachineClock
-from runtime.model.failures import failure_of, without
+from runtime.model.failures import failure_of
 from runtime.model.port import ModelAnswer, ModelRequest
 from runtime.model.stream import Reading
+from runtime.secrets import remember
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -64,7 +65,7 @@ class AnthropicModel:
             max_concurrent: Calls at a time; a further one waits, before its time begins.
         """
         self._model = model
-        self._api_key = api_key
+        remember(api_key)
         self._timeout_s = timeout_s
         self._idle_s = idle_s
         self._places = anyio.Semaphore(max_concurrent)
@@ -112,7 +113,7 @@ class AnthropicModel:
                 answer = reading.answer(self._model, request_id)
             except ModelError as error:
                 error.request_id = error.request_id or request_id
-                raise self._without_key(error)  # noqa: B904 - the same error
+                raise
             except Exception as error:
                 raise self._wrapped(error, request_id) from error
         shown = {name: parameters[name] for name in parameters if name not in {"system", "tools"}}
@@ -149,14 +150,13 @@ class AnthropicModel:
         match error:
             case APIStatusError():
                 request_id = error.request_id or request_id
-                failure = failure_of(
+                return failure_of(
                     error.status_code,
                     error.body,
                     error.response.headers,
                     request_id=request_id,
                     now=MachineClock.now(),
                 )
-                return self._without_key(failure)
             case APITimeoutError() | httpx2.TimeoutException():
                 return ModelError("timeout", _told("reached in time", error), request_id=request_id)
             case APIConnectionError() | httpx2.HTTPError():
@@ -168,12 +168,6 @@ class AnthropicModel:
                 )
             case _:
                 return ModelError("garbled", _told("understood", error), request_id=request_id)
-
-    def _without_key(self, failure: ModelError) -> ModelError:
-        """A provider's own words, without our key in them."""
-        failure.message = without(self._api_key, failure.message)
-        failure.args = (failure.message,)
-        return failure
 
 
 def _told(what: str, error: Exception) -> str:

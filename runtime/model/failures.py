@@ -16,8 +16,6 @@ from runtime.model.port import FailureReason
 from runtime.tools.clean import clean_text
 
 _MAX_TEXT: Final = 300
-_TELLING: Final = 4
-"""So few characters of a secret tell nobody anything."""
 _FIRST_CLIENT_STATUS: Final = 400
 
 _SPEND_LIMIT: Final = "spend_limit_reached"
@@ -112,15 +110,6 @@ def _seconds_between(start: str, end: str) -> float:
         return (parsedate_to_datetime(end) - parsedate_to_datetime(start)).total_seconds()
     except (TypeError, ValueError):
         return 0.0
-
-
-def without(secret: str, text: str) -> str:
-    """A text without a secret, nor the beginning of one at which the text was cut."""
-    text = text.replace(secret, "…")
-    for size in range(len(secret) - 1, _TELLING, -1):
-        if text.endswith(f"{secret[:size]}…"):
-            return f"{text[: -size - 1]}…"
-    return text
 
 
 def _of_status(status: int) -> FailureReason:

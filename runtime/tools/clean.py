@@ -1,8 +1,8 @@
 """The one cleaning point for values from tools and providers.
 
 What leaves here is plain JSON that msgspec, SQLite, PostgreSQL and every provider can carry, and
-that reads back equal. What had to change is said in notes the model can see; what cannot be JSON at
-all is a ``Problem``. Pure: no I/O, no clock.
+that reads back equal; no secret of this process is in it. What had to change is said in notes the
+model can see; what cannot be JSON at all is a ``Problem``. Pure: no I/O, no clock.
 """
 
 import base64
@@ -15,6 +15,7 @@ import msgspec
 
 from messages.canon import canonical
 from messages.parts import JsonValue, Problem
+from runtime.secrets import is_in, redact
 
 MAX_DEPTH = 64
 MAX_NODES = 250_000
@@ -85,13 +86,14 @@ def _plain(value: object, max_bytes: int) -> Cleaned | None:
         return None
     is_small = len(text) <= min(max_bytes, MAX_NODES)
     is_flat = text.count(b"[") + text.count(b"{") <= MAX_DEPTH
-    if not is_same or not is_small or not is_flat or _UNSURE.search(text):
+    if not is_same or not is_small or not is_flat or _UNSURE.search(text) or is_in(text):
         return None
     return Cleaned(read, (), len(text))
 
 
 def clean_text(text: str, limit: int) -> str:
-    """Text without lone surrogates and NUL, cut to ``limit`` characters."""
+    """Text without secrets, lone surrogates and NUL, cut to ``limit`` characters."""
+    text = redact(text)
     kept = text if len(text) <= limit else text[: limit - 1] + "…"
     return _readable(kept)
 
@@ -168,7 +170,10 @@ class _Cleaner:
         cleaned = _readable(text)
         if cleaned != text:
             self._note("characters that are no text (lone surrogate, NUL) were replaced")
-        return cleaned
+        told = redact(cleaned)
+        if told != cleaned:
+            self._note("a secret was left out")
+        return told
 
     def _int(self, number: int) -> int | str:
         if MIN_INT <= number <= MAX_INT:

@@ -156,9 +156,9 @@ class FakeProvider:
 
 
 @asynccontextmanager
-async def provider(*replies: Reply) -> AsyncGenerator[FakeProvider]:
+async def provider(*replies: Reply, key: str = KEY) -> AsyncGenerator[FakeProvider]:
     """A fake that is up while the block runs."""
-    fake = FakeProvider(replies)
+    fake = FakeProvider(replies, key)
     async with listening(fake):
         yield fake
 
