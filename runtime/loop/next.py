@@ -37,6 +37,7 @@ from runtime.loop.strategies.loop import unreadable
 MAX_EQUAL_REJECTIONS = 3
 _BROKEN = frozenset({"cut", "refused", "unknown", "unreadable", "empty"})
 """Kinds of turns of which nothing can be done."""
+_CALLED_ANYWAY = "the last turn called tools although it had none; nothing of that was done"
 MAX_INTENTS = 5
 """A call is intended at most this often (DESIGN.md section 6)."""
 
@@ -253,9 +254,18 @@ def _proposed_ending(
             reason = (
                 Reason(state.exhausted) if state.exhausted else _spent_budget(state, agent, now)
             )
-            return Finish(status=Status.BUDGET_EXHAUSTED, reason=reason, output=proposal.text)
+            return Finish(
+                status=Status.BUDGET_EXHAUSTED,
+                reason=reason,
+                output=proposal.text,
+                why=_CALLED_ANYWAY if _has_calls(turn) else "",
+            )
         case _:
             return None
+
+
+def _has_calls(turn: Turn) -> bool:
+    return any(block.get("type") == "tool_use" for block in turn.content)
 
 
 def _proposed_finish(state: LoopState, agent: AgentSpec, turn: Turn) -> Directive:
