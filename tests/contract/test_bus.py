@@ -639,4 +639,5 @@ async def test_roles_answer_as_micro_services(bus: WireBus, peer: WireBus) -> No
     (endpoint,) = msgspec.json.decode(stats[0])["endpoints"]
     assert endpoint["num_requests"] == 1
     assert endpoint["queue_group"] == "checkpointer"
-    assert endpoint["data"] == {"running": 0, "pending": 0, "served": 1, "refused": 0}
+    counts = {"running": 0, "pending": 0, "served": 1, "refused": 0}
+    assert endpoint["data"] == {**counts, "breakers": {}}

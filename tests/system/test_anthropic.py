@@ -211,7 +211,7 @@ async def test_without_a_key_it_does_not_start_and_says_which(data_dir: Path) ->
 async def test_a_model_without_a_price_ends_unpriced_and_configured_prices_cure_it(
     data_dir: Path,
 ) -> None:
-    name = "claude-haiku-5-5"
+    name = "claude-fable-5-2"
     async with provider(*TASK) as fake:
         env = {**QUICK, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": fake.url}
         daemon = Daemon(data_dir, env=env)
