@@ -1,7 +1,7 @@
 """Where a case runs: its app in a real ``treadle up``, and what people and the downstream see."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -124,7 +124,7 @@ def said(turn: Json, **more: Any) -> Say:
 
 @asynccontextmanager
 async def served(
-    data_dir: Path, case: str, *replies: Reply, model: str = "claude-opus-5-5"
+    data_dir: Path, case: str, *replies: Reply | Callable[[], Reply], model: str = "claude-opus-5-5"
 ) -> AsyncGenerator[tuple[Place, FakeProvider]]:
     """The case's app in a daemon over a provider that says these."""
     async with provider(*replies) as fake:

@@ -25,16 +25,15 @@ def limited(after: str) -> Refuse:
     return Refuse(status=429, type="rate_limit_error", headers={"retry-after": after})
 
 
-def in_three_seconds() -> str:
-    """An HTTP date, which knows whole seconds only."""
-    return formatdate(math.ceil(time.time()) + 3, usegmt=True)
+def until_a_date() -> Refuse:
+    """Three seconds from now; an HTTP date knows whole seconds only."""
+    at = math.ceil(time.time()) + 3  # the provider's clock
+    return limited(formatdate(at, usegmt=True))
 
 
 @pytest.mark.parametrize("variant", ["a", "c"])
 async def test_a_short_limit_is_kept_and_one_layer_retries(data_dir: Path, variant: str) -> None:
-    replies, least_s = [limited("2")] * 2, 2.0
-    if variant == "c":
-        replies, least_s = [limited(in_three_seconds())], 2.0  # some of it is gone at the start
+    replies, least_s = ([limited("2")] * 2, 2.0) if variant == "a" else ([until_a_date], 3.0)
     async with served(data_dir, "b35", *replies, *TURNS) as (place, fake):
         await place.submit(RUN)
         result = await place.result(RUN)

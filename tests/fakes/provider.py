@@ -7,7 +7,7 @@ is not blank, signed thinking that comes back as it went out, a prefix that does
 import json
 import re
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -64,6 +64,8 @@ class Refuse:
 
 
 Reply = Say | Refuse
+Replies = Sequence[Reply | Callable[[], Reply]]
+"""A reply that hangs on the time of its request is made then."""
 
 
 class FakeProvider:
@@ -79,7 +81,7 @@ class FakeProvider:
         broken: Rules that requests broke; each such request got its 400.
     """
 
-    def __init__(self, replies: Sequence[Reply], key: str = KEY) -> None:
+    def __init__(self, replies: Replies, key: str = KEY) -> None:
         self.url = ""
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -102,7 +104,8 @@ class FakeProvider:
             return Refuse(status=400, type="invalid_request_error", message=rule)
         if not self._replies:
             return Refuse(status=500, type="api_error", message="the script is over")
-        return self._replies.pop(0)
+        reply = self._replies.pop(0)
+        return reply() if callable(reply) else reply
 
     def _heard(self, sent: bytes, headers: dict[str, str]) -> Reply:
         body: Any = None
@@ -156,7 +159,9 @@ class FakeProvider:
 
 
 @asynccontextmanager
-async def provider(*replies: Reply, key: str = KEY) -> AsyncGenerator[FakeProvider]:
+async def provider(
+    *replies: Reply | Callable[[], Reply], key: str = KEY
+) -> AsyncGenerator[FakeProvider]:
     """A fake that is up while the block runs."""
     fake = FakeProvider(replies, key)
     async with listening(fake):
