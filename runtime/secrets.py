@@ -29,7 +29,8 @@ _pattern_bytes: re.Pattern[bytes] | None = None
 def remember(*secrets: str) -> None:
     """Keep these out of everything from now on; short ones and repeated ones change nothing."""
     global _pattern, _pattern_bytes
-    known = {form for secret in secrets if len(secret) >= LEAST_CHARS for form in _all(secret)}
+    told = [_readable(secret) for secret in secrets]
+    known = {form for secret in told if len(secret) >= LEAST_CHARS for form in _all(secret)}
     if known <= _forms:
         return
     _forms.update(known)
@@ -59,6 +60,11 @@ def redact(text: str) -> str:
 def is_in(data: bytes) -> bool:
     """Whether JSON text holds a secret."""
     return _pattern_bytes is not None and _pattern_bytes.search(data) is not None
+
+
+def _readable(secret: str) -> str:
+    """The longest part that is text: bytes of a variable that are none are in no text of ours."""
+    return max(re.split("[\ud800-\udfff]", secret), key=len)
 
 
 def _all(secret: str) -> Iterable[str]:

@@ -27,12 +27,15 @@ def ids_of(content: tuple[Block, ...], step: int, taken: frozenset[str]) -> tupl
         if block.get("type") == "tool_use":
             given = str(block.get("id", ""))
             is_usable = _ID.fullmatch(given) and given not in taken and given not in ids
-            ids.append(given if is_usable else _new_id(f"call_{step}_{len(ids)}", taken))
+            ids.append(given if is_usable else _new_id(f"call_{step}_{len(ids)}", taken.union(ids)))
     return tuple(ids)
 
 
 def _new_id(wanted: str, taken: frozenset[str]) -> str:
-    return _new_id(f"{wanted}_", taken) if wanted in taken else wanted
+    """A model may have thought of ours before; it is not asked to stop."""
+    while wanted in taken:
+        wanted += "_"
+    return wanted
 
 
 def sendable(content: tuple[Block, ...], ids: tuple[str, ...]) -> list[Sent]:

@@ -44,8 +44,8 @@ def _usage(report: Mapping[str, JsonValue]) -> Usage | None:
         _or_nothing(report.get("cache_creation_input_tokens")),
         _or_nothing(_hour(report.get("cache_creation"))),
     ]
-    if any(not isinstance(count, int) or isinstance(count, bool) for count in counts):
-        return None
+    if any(not isinstance(count, int) or isinstance(count, bool) or count < 0 for count in counts):
+        return None  # a count below zero would make others cheaper
     sent, said, read, written, hour = cast("list[int]", counts)
     return Usage(
         input_tokens=sent,

@@ -164,6 +164,21 @@ async def test_ids_that_repeat_or_are_illegal_are_replaced_and_paired() -> None:
     check(on)
 
 
+async def test_a_model_that_uses_our_ids_before_us_does_no_harm() -> None:
+    on, _ = stage(
+        raw(use("look", "call_1_1", key="a"), use("look", "", key="b"), stop_reason="tool_use"),
+        raw(use("look", "call_2_0_", key="c"), use("look", "", key="d"), stop_reason="tool_use"),
+        finish("ok"),
+    )
+    await on.create()
+    assert (await on.play()).status is Status.SUCCEEDED
+    assert [block["id"] for block in on.model.requests[-1].messages[1]["content"]] == [
+        "call_1_1",
+        "call_1_1_",
+    ]
+    check(on)
+
+
 @pytest.mark.parametrize("tool", ["finish", "ask_user", "wait", "give_up"])
 async def test_a_control_tool_without_arguments_that_can_be_read_does_nothing(tool: str) -> None:
     broken = {**use(tool, "t1"), "input": '{"output": "a"} {"output": "b"}'}

@@ -70,6 +70,14 @@ def test_short_values_are_no_secrets() -> None:
     assert secrets.redact("abc") == "abc"
 
 
+def test_a_variable_that_is_not_text_is_kept_out_as_far_as_it_is() -> None:
+    """Python shows bytes that are no UTF-8 as lone surrogates."""
+    secrets.remember("\udcff0123456789abcdef\udcfe")
+    assert secrets.redact("it is 0123456789abcdef.") == "it is …."
+    secrets.remember("\udcff" * 20)
+    assert clean("fine") == Cleaned("fine", (), 6)
+
+
 def test_a_secret_that_was_read_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOUSE_KEY", "not-so-random")
     assert read_secret("HOUSE_KEY") == "not-so-random"

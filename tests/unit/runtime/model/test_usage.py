@@ -65,6 +65,8 @@ def test_all_of_it_is_counted(report: dict[str, Any], expected: Usage) -> None:
         {"input_tokens": 20},
         {**SAID, "output_tokens": "50"},
         {**SAID, "input_tokens": True},
+        {**SAID, "input_tokens": -1},
+        {**SAID, "iterations": [{"type": "compaction", "input_tokens": -9, "output_tokens": 0}]},
         {**SAID, "cache_read_input_tokens": 1.5},
         {**SAID, "iterations": [{"type": "compaction", "input_tokens": 5}]},
     ],
