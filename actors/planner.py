@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import anyio
 from msgspec import structs
 
-from messages.agent import AgentSpec
+from messages.agent import AgentSpec, ModelUse
 from messages.base import Message, Request
 from messages.canon import digest
 from messages.decision import Decide, Decision, ModelFailed, NeedsReservation, NotAsked
@@ -59,7 +59,8 @@ class Planner(Actor):
     ) -> None:
         """Args.
 
-        agents, models: by the agent's name.
+        agents: by name.
+        models: by the name that an agent's uses have for it.
         asking: for the journal.
         clock: durations.
         chance: jitter of the pauses between attempts.
@@ -69,7 +70,7 @@ class Planner(Actor):
         self._models = models
         self._clock = clock
         self._chance = chance
-        self._breakers = Breakers(clock, {agent.model for agent in agents.values()})
+        self._breakers = Breakers(clock, models)
         self._tools = {name: tools_of(agent) for name, agent in agents.items()}
         self._recipes = {name: _recipe(agent, self._tools[name]) for name, agent in agents.items()}
         self._talks: JournalCache[Conversation] = JournalCache(
@@ -87,11 +88,12 @@ class Planner(Actor):
         wider = _wider(talk, agent, request)
         if wider is not None:
             return wider
-        with self._breakers.call(agent.model) as call:
+        use = agent.use("final" if request.reservation.is_final else None)
+        with self._breakers.call(use.model) as call:
             if call.wait_s:  # not all of those who wait come back at once
                 return NotAsked(retry_in_s=call.wait_s + self._chance() * breaker.SOON_S)
             work.beat("asking the model")
-            return await self._attempt(talk, agent, request, work, call)
+            return await self._attempt(talk, agent, use, request, work, call)
 
     def breakers(self, tool: str | None) -> dict[str, str]:
         """See ``Actor``."""
@@ -99,7 +101,13 @@ class Planner(Actor):
         return self._breakers.states()
 
     async def _attempt(
-        self, talk: Conversation, agent: AgentSpec, request: Decide, work: Work, call: Call
+        self,
+        talk: Conversation,
+        agent: AgentSpec,
+        use: ModelUse,
+        request: Decide,
+        work: Work,
+        call: Call,
     ) -> Decision | ModelFailed:
         reservation = request.reservation
         sent = request_of(talk, agent, self._tools[agent.name], reservation)
@@ -109,7 +117,7 @@ class Planner(Actor):
         with anyio.move_on_after(max(work.seconds_left - 1.0, 0.1)):
             fault("planner.before_model")
             try:
-                answer = await self._models[agent.name].attempt(sent)
+                answer = await self._models[use.model].attempt(sent)
             except (ModelError, TimeoutError) as error:
                 answer = error if isinstance(error, ModelError) else late
         fault("planner.after_model")
@@ -118,7 +126,7 @@ class Planner(Actor):
             attempt = _tried(answer, started_at, self._clock.monotonic() - started)
             return self._failed(answer, attempt, request, talk.state.failed_attempts + 1)
         call.ended = "ok"
-        decided = _decided(answer, agent, request)
+        decided = _decided(answer, use, request)
         return Decision(
             decided=Decided(
                 step=reservation.step,
@@ -127,8 +135,8 @@ class Planner(Actor):
                 usage=decided[0],
                 is_usage_reported=answer.usage is not None,
                 charged=decided[1],
-                price_date=agent.price.date if agent.price else "",
-                price=agent.price,
+                price_date=use.price.date if use.price else "",
+                price=use.price,
                 model=answer.model,
                 parameters={**answer.parameters, "max_tokens": sent.max_output_tokens},
                 request_id=answer.request_id,
@@ -171,18 +179,20 @@ def _wider(talk: Conversation, agent: AgentSpec, request: Decide) -> NeedsReserv
     return NeedsReservation(
         most=Amount(
             tokens=needed + output,
-            cost_microusd=max(cost_bound(agent, needed, output), reservation.most.cost_microusd),
+            cost_microusd=max(
+                cost_bound(agent.use(), needed, output), reservation.most.cost_microusd
+            ),
         ),
         output_tokens=output,
     )
 
 
-def _decided(answer: ModelAnswer, agent: AgentSpec, request: Decide) -> tuple[Usage, Amount]:
+def _decided(answer: ModelAnswer, use: ModelUse, request: Decide) -> tuple[Usage, Amount]:
     """Reported usage and what is charged; what is not reported is charged at the reservation."""
     usage = answer.usage
     if usage is None or min(structs.astuple(usage)) < 0:
         return Usage(), request.reservation.most
-    cost = agent.price.cost(usage) if agent.price else 0
+    cost = use.price.cost(usage) if use.price else 0
     return usage, Amount(tokens=usage.tokens, cost_microusd=cost)
 
 

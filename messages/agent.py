@@ -68,6 +68,18 @@ class ErrorSpec(Part, kw_only=True):
     """A group of people; None: the run ends FAILED."""
 
 
+ModelRole = Literal["final"]
+"""What an agent asks a model for besides its steps: the last turn without tools."""
+
+
+class ModelUse(Part, kw_only=True):
+    """A model, and what it costs."""
+
+    model: str
+    price: Price | None = None
+    """None: no price is known; a cost budget then stops the run."""
+
+
 class AgentSpec(Part, kw_only=True):
     """One agent as data."""
 
@@ -90,8 +102,20 @@ class AgentSpec(Part, kw_only=True):
     max_output_tokens: int = 4096
     price: Price | None = None
     """None: the model has no known price; a cost budget then stops the run."""
+    roles: dict[ModelRole, ModelUse] = {}
+    """Models of their own for some roles; every other is played by ``model``."""
     prompt_bytes: int = 0
     """Bytes of instructions, tool schemas and fixed overhead: an upper bound of their tokens."""
+
+    def use(self, role: ModelRole | None = None) -> ModelUse:
+        """The model that plays a role; None: that of the steps."""
+        own = None if role is None else self.roles.get(role)
+        return own or ModelUse(model=self.model, price=self.price)
+
+    @property
+    def uses(self) -> tuple[ModelUse, ...]:
+        """Every model that this agent may ask, that of the steps first."""
+        return (self.use(), *self.roles.values())
 
     def tool(self, name: str) -> ToolSpec | None:
         """The tool of that name, or None."""

@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
-from messages.agent import AgentSpec, ErrorSpec
+from messages.agent import AgentSpec, ErrorSpec, ModelRole, ModelUse
 from messages.errors import DeclarationError, NotFound
 from messages.parts import JsonValue, Problem
 from runtime.declared import Budget, Progress, code_hash, prompt_size
@@ -41,6 +41,7 @@ OutT = TypeVar("OutT")
 class Options(TypedDict, total=False):
     """What an agent may say besides; see ``Agent``."""
 
+    models: Mapping[ModelRole, str]
     budget: Budget
     progress: Progress
     on_policy_deny: Literal["end", "tell"]
@@ -103,7 +104,8 @@ class Agent(Generic[OutT]):
             tools: What it may call.
             output: The type of what it must hand in; None: free text, and ``done`` is judged
                 after every observation.
-            **options: ``budget`` and ``progress``; ``on_policy_deny``: "end" the run or "tell" the
+            **options: ``models``: another model for the role "final", the last turn without tools;
+                ``budget`` and ``progress``; ``on_policy_deny``: "end" the run or "tell" the
                 model; ``on_expired_approval``: "tell" or "needs_input"; ``approval_ttl``;
                 ``max_output_tokens`` of one answer; ``escalate_to``: a group asked when
                 ``max_consecutive_errors``, ``max_tool_errors`` or ``max_corrections`` is reached.
@@ -166,6 +168,7 @@ class Agent(Generic[OutT]):
             name=self.name,
             code="",
             model=self.model,
+            roles={role: ModelUse(model=m) for role, m in options.get("models", {}).items()},
             instructions=self.instructions,
             tools=tuple(tool.spec() for tool in self.tools),
             limits=options.get("budget", Budget()).limits(),

@@ -56,7 +56,7 @@ def with_calls(app: App, agents: Mapping[str, AgentSpec], models: Mapping[str, M
     Args:
         app: What the user declared.
         agents: As they run here.
-        models: By agent.
+        models: By name.
     """
     reads = [tool for tool in app.tools.values() if tool.spec().kind == "read"]
     if not reads or AGENT in app.agents:
@@ -69,7 +69,7 @@ def with_calls(app: App, agents: Mapping[str, AgentSpec], models: Mapping[str, M
         budget=_BUDGET,
     )
     spec = replace(agent.spec(), price=_PRICE)
-    return Wider(app.plus(agent), {**agents, AGENT: spec}, {**models, AGENT: ByHand()})
+    return Wider(app.plus(agent), {**agents, AGENT: spec}, {**models, MODEL: ByHand()})
 
 
 def calls_spec(agents: Mapping[str, AgentSpec]) -> AgentSpec | None:

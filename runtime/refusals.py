@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast, get_args
 
+from messages.agent import ModelRole
 from messages.errors import DeclarationError
 from runtime.tools.tool import Tool
 
@@ -99,6 +100,8 @@ def _check_option(what: str, name: str, value: object) -> None:
     elif name in _CHOICES and value not in _CHOICES[name]:
         message = f"{what}: {name}= is one of {', '.join(_CHOICES[name])}, not {value!r:.60}"
         raise DeclarationError(message)
+    elif name == "models":
+        _check_models(what, value)
     elif name == "escalate_to" and value is not None:
         checked_name(f"{what}: escalate_to= is a group, not", value)
     elif name == "approval_ttl" and not (isinstance(value, timedelta) and value > timedelta()):
@@ -107,6 +110,18 @@ def _check_option(what: str, name: str, value: object) -> None:
     elif name in {"budget", "progress"} and type(value).__name__ != name.capitalize():
         message = f"{what}: {name}= is {name.capitalize()}(...), not {value!r:.60}"
         raise DeclarationError(message)
+
+
+def _check_models(what: str, value: object) -> None:
+    roles = get_args(ModelRole)
+    if not isinstance(value, Mapping):
+        message = f"{what}: models= is a model by role, as in models={{{roles[0]!r}: 'claude-…'}}"
+        raise DeclarationError(message)
+    for role, model in cast("Mapping[object, object]", value).items():
+        if role not in roles:
+            message = f"{what}: models= has no role {role!r:.60}; there is {', '.join(roles)}"
+            raise DeclarationError(message)
+        checked_text(f"{what}, models=", str(role), model)
 
 
 def checked_deps(deps: Open | None) -> Open | None:

@@ -37,7 +37,7 @@ class Parts:
         bus_of: The bus of a role; one for all roles where one process serves them all.
         ledger: For the checkpointer; None where another process serves it.
         agents: The app's agents as data, with model and price as they run here.
-        models: By agent.
+        models: By name.
         signer: For the authoriser; None where another process serves it.
         public_key: Of the signer, for executors.
         process: This process's id, new at every start.

@@ -29,12 +29,12 @@ def models_of(
     script: object = None,
     is_asking: bool = True,
 ) -> tuple[Mapping[str, AgentSpec], Mapping[str, Model]]:
-    """The agents as they run here, and the model of each.
+    """The agents as they run here, and the models they ask, by name.
 
     Args:
         app: what the user declared.
         settings: models, their keys and prices.
-        model: instead of the agents' own; ``scripted`` plays the app's script.
+        model: instead of the agents' own, in every role; ``scripted`` plays the app's script.
         script: instead of the app's.
         is_asking: False: this process has no planner, so no model is built and no key is needed.
 
@@ -42,23 +42,30 @@ def models_of(
         ConfigError: a model that cannot be had, a key that is not set, a price that is incomplete,
             or no script to play.
     """
-    agents = {
-        name: _priced(spec, settings, model or spec.model) for name, spec in app.specs.items()
-    }
+    agents = {name: _priced(spec, settings, model) for name, spec in app.specs.items()}
     if not is_asking:
         return agents, {}
     played = script if script is not None else app.script
-    wanted = {spec.model for spec in agents.values()}
-    built = {name: _model(name, settings.models.get(name), played) for name in sorted(wanted)}
-    return agents, {name: built[spec.model] for name, spec in agents.items()}
+    wanted = {use.model for spec in agents.values() for use in spec.uses}
+    return agents, {
+        name: _model(name, settings.models.get(name), played) for name in sorted(wanted)
+    }
 
 
-def _priced(spec: AgentSpec, settings: Settings, name: str) -> AgentSpec:
-    price = price_of(name, settings.models.get(name), now=MachineClock.now())
-    if price is None and spec.limits.max_cost_microusd is not None:
-        hint = _no_price(name)
-        log(Line.CONFIG_WARNING, Level.WARNING, agent=spec.name, model=name, hint=hint)
-    return replace(spec, model=name, price=price)
+def _priced(spec: AgentSpec, settings: Settings, model: str | None) -> AgentSpec:
+    """With the price of each of its models; ``model`` instead plays every role."""
+    if model is not None:
+        spec = replace(spec, model=model, roles={})
+    now = MachineClock.now()
+    uses = [
+        replace(use, price=price_of(use.model, settings.models.get(use.model), now=now))
+        for use in spec.uses
+    ]
+    for use in uses:
+        if use.price is None and spec.limits.max_cost_microusd is not None:
+            hint = _no_price(use.model)
+            log(Line.CONFIG_WARNING, Level.WARNING, agent=spec.name, model=use.model, hint=hint)
+    return replace(spec, price=uses[0].price, roles=dict(zip(spec.roles, uses[1:], strict=True)))
 
 
 def _no_price(name: str) -> str:

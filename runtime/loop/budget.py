@@ -5,7 +5,7 @@ input has bytes, so prompt bytes plus conversation bytes bound the input. It is 
 entry that closes the step before, so steps and spend are durable before the model is asked.
 """
 
-from messages.agent import AgentSpec
+from messages.agent import AgentSpec, ModelUse
 from messages.base import Part
 from messages.canon import canonical
 from messages.parts import Amount, Block, Limits, Reservation
@@ -70,9 +70,15 @@ def input_bound(state: LoopState, agent: AgentSpec) -> int:
     return agent.prompt_bytes + state.context_bytes + STEP_OVERHEAD_BYTES
 
 
-def cost_bound(agent: AgentSpec, input_tokens: int, output_tokens: int) -> int:
+def cost_bound(use: ModelUse, input_tokens: int, output_tokens: int) -> int:
     """The most that many tokens can cost, in micro-USD; a cache write costs more than an input."""
-    return 0 if agent.price is None else agent.price.cost_bound(input_tokens, output_tokens)
+    return 0 if use.price is None else use.price.cost_bound(input_tokens, output_tokens)
+
+
+def _is_unpriced(limits: Limits, agent: AgentSpec) -> bool:
+    """Under a limit of money every model that may be asked has a known price."""
+    is_limited = limits.max_cost_microusd is not None
+    return is_limited and any(use.price is None for use in agent.uses)
 
 
 def left(state: LoopState) -> Amount:
@@ -98,7 +104,7 @@ def next_reservation(
         take_id: the take that may use it; empty at creation.
     """
     limits = state.limits
-    if limits.max_cost_microusd is not None and agent.price is None:
+    if _is_unpriced(limits, agent):
         return Exhausted(reason=Reason.UNPRICED_MODEL)
     if state.step_count >= limits.max_steps:
         return Exhausted(reason=Reason.MAX_STEPS)
@@ -133,7 +139,7 @@ def _fit(
     output = min(room, rest.tokens - kept.tokens - input_tokens)
     if output < MIN_OUTPUT_TOKENS:
         return Exhausted(reason=Reason.MAX_TOKENS)
-    cost = cost_bound(agent, input_tokens, output)
+    cost = cost_bound(agent.use(), input_tokens, output)
     if (
         state.limits.max_cost_microusd is not None
         and cost > rest.cost_microusd - kept.cost_microusd
@@ -145,11 +151,7 @@ def _fit(
 def final_reservation(state: LoopState, agent: AgentSpec, take_id: str) -> Reservation | None:
     """The reservation of the one tool-free final turn, or None where it cannot be had."""
     kept = kept_back(state.limits)
-    if (
-        state.has_had_final_turn
-        or not kept.is_possible
-        or (agent.price is None and (state.limits.max_cost_microusd is not None))
-    ):
+    if state.has_had_final_turn or not kept.is_possible or _is_unpriced(state.limits, agent):
         return None
     rest = left(state)
     tokens = min(kept.most.tokens, rest.tokens)
@@ -171,7 +173,7 @@ def final_reservation(state: LoopState, agent: AgentSpec, take_id: str) -> Reser
 def _final_size(agent: AgentSpec, tokens: int) -> tuple[int, int]:
     """Output and cost of a final turn of so many tokens in all."""
     output = min(agent.max_output_tokens, tokens // 2)
-    return output, cost_bound(agent, tokens - output, output)
+    return output, cost_bound(agent.use("final"), tokens - output, output)
 
 
 def widened(

@@ -143,7 +143,7 @@ def request_of(
         system = system if is_short else ""
         messages = _final_messages(state, room - len(system.encode()))
     return ModelRequest(
-        model=agent.model,
+        model=agent.use("final" if reservation.is_final else None).model,
         system=system,
         tools=tools,
         messages=messages,

@@ -310,13 +310,14 @@ class Stage:
         async with memory.connect(hub, pace=self._pace) as bus, anyio.create_task_group() as tasks:
             await bus.prepare_streams(list(self.app.agents))
             agents = await self.specs()
+            names = {use.model for agent in agents.values() for use in agent.uses}
             roles = assemble(
                 Parts(
                     bus_of=lambda _role: bus,
                     ledger=self.ledger,
                     app=self.app,
                     agents=agents,
-                    models=dict.fromkeys(agents, self.model),
+                    models=dict.fromkeys(names, self.model),
                     settings=self.settings,
                     policy=self._policy,
                     signer=Signer(bytes(32)),

@@ -181,7 +181,7 @@ class World:
                     ledger=self.disk,
                     app=APP,
                     agents=AGENTS,
-                    models=dict.fromkeys(AGENTS, self.provider),
+                    models={"scripted": self.provider},
                     settings=SETTINGS,
                     policy=POLICY,
                     signer=SIGNER,

@@ -32,12 +32,12 @@ class Daemon:
         app: str = APP,
         env: dict[str, str] | None = None,
         name: str = "up",
-        model: str = "scripted",
+        model: str | None = "scripted",
         ready_s: float = READY_S,
     ) -> None:
         self.data_dir = data_dir
         self._app = app
-        self._model = model
+        self._model = () if model is None else ("--model", model)
         self._env = {**os.environ, "TREADLE_LOG": "json", **(env or {})}
         self._process: Process | None = None
         self._lives = 0
@@ -53,7 +53,7 @@ class Daemon:
                 [
                     *(sys.executable, "-m", "treadle.cli.main"),
                     *("--data-dir", str(self.data_dir)),
-                    *("up", "--app", self._app, "--model", self._model, *more),
+                    *("up", "--app", self._app, *self._model, *more),
                 ],
                 stdin=None,
                 stdout=log.wrapped,

@@ -31,17 +31,28 @@ def test_the_agents_own_model_unless_another_is_named(monkeypatch: pytest.Monkey
     agents, models = models_of(app("claude-opus-5-5"), Settings(), None)
     assert agents["a"].model == "claude-opus-5-5"
     assert agents["a"].price is not None
-    assert type(models["a"]).__name__ == "AnthropicModel"
+    assert type(models["claude-opus-5-5"]).__name__ == "AnthropicModel"
     agents, models = models_of(app("claude-opus-5-5"), Settings(), "scripted")
     assert agents["a"].model == "scripted"
-    assert isinstance(models["a"], ScriptedModel)
+    assert isinstance(models["scripted"], ScriptedModel)
 
 
 def test_agents_of_one_model_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-x")
     two = App(*[Agent(name, model="claude-opus-5", instructions="x") for name in ("a", "b")])
     _, models = models_of(two, Settings(), None)
-    assert models["a"] is models["b"]
+    assert list(models) == ["claude-opus-5"]
+
+
+def test_a_role_may_have_a_model_of_its_own_unless_another_is_named() -> None:
+    roles = App(Agent("a", model="claude-opus-5", models={"final": "tiny"}, instructions="x"))
+    table = Settings(models={"tiny": Model(input_usd_per_mtok="1", output_usd_per_mtok="2")})
+    agents, _ = models_of(roles, table, None, is_asking=False)
+    final = agents["a"].use("final")
+    assert (final.model, final.price and final.price.input_microusd) == ("tiny", 1_000_000)
+    assert agents["a"].use().model == "claude-opus-5"
+    agents, _ = models_of(roles, table, "claude-opus-5-5", is_asking=False)
+    assert {use.model for use in agents["a"].uses} == {"claude-opus-5-5"}
 
 
 def test_without_a_key_the_error_says_which_variable() -> None:
@@ -56,7 +67,7 @@ def test_a_key_may_lie_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "key").write_text("sk-x\n")
     monkeypatch.setenv("ANTHROPIC_API_KEY_FILE", str(tmp_path / "key"))
     _, models = models_of(app("claude-opus-5-5"), Settings(), None)
-    assert models["a"]
+    assert "claude-opus-5-5" in models
 
 
 def test_a_process_that_asks_no_model_needs_no_key() -> None:
@@ -73,7 +84,7 @@ def test_a_name_that_nobody_has_says_what_to_write() -> None:
 def test_a_table_may_play_the_script() -> None:
     table = Settings(models={"fake": Model(provider="scripted")})
     _, models = models_of(app("fake"), table, None)
-    assert isinstance(models["a"], ScriptedModel)
+    assert isinstance(models["fake"], ScriptedModel)
     with pytest.raises(ConfigError, match="ships no script"):
         models_of(app("fake", script=None), table, None)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from messages.agent import AgentSpec
+from messages.agent import AgentSpec, ModelUse
 from messages.events import Child
 from messages.parts import Amount, Limits, Price, Reservation, Usage
 from messages.state import LoopState
@@ -22,6 +22,7 @@ PRICE = Price(
     cache_read_microusd=300_000,
     cache_write_microusd=3_750_000,
 )
+RATES = ("input_microusd", "output_microusd", "cache_read_microusd", "cache_write_microusd")
 PRICED = replace(SPEC, price=PRICE)
 
 
@@ -117,7 +118,7 @@ def test_without_a_cost_limit_an_unpriced_model_may_run() -> None:
 
 
 def test_a_cost_bound_takes_the_dearest_kind_of_input() -> None:
-    bound = budget.cost_bound(PRICED, 1_000, 100)
+    bound = budget.cost_bound(PRICED.use(), 1_000, 100)
     assert bound == 3_750 + 1_500
     for usage in (
         Usage(input_tokens=1_000, output_tokens=100),
@@ -204,6 +205,18 @@ def test_a_final_turn_is_as_large_as_the_money_left_buys() -> None:
     assert budget.final_reservation(broke, PRICED, "take") is None
 
 
+def test_the_final_turn_costs_what_its_own_model_costs() -> None:
+    limits = Limits(max_tokens=200_000, max_cost_microusd=300_000)
+    state = run(limits, spent=Amount(tokens=20_000, cost_microusd=299_000))
+    cheap = ModelUse(model="tiny", price=replace(PRICE, **dict.fromkeys(RATES, 10_000)))
+    final = budget.final_reservation(state, replace(PRICED, roles={"final": cheap}), "take")
+    assert final is not None
+    assert final.most.cost_microusd <= 1_000
+    unpriced = replace(PRICED, roles={"final": ModelUse(model="tiny")})
+    assert budget.final_reservation(state, unpriced, "take") is None
+    assert exhausted(state, unpriced) is Reason.UNPRICED_MODEL
+
+
 # ------------------------------------------------------------------ laws
 LIMITS = st.builds(
     Limits,
@@ -273,7 +286,7 @@ def test_no_mix_of_input_tokens_costs_more_than_the_bound(
 ) -> None:
     cached = min(cached, tokens)
     usage = Usage(input_tokens=tokens - cached, cache_write_tokens=cached, output_tokens=output)
-    assert PRICE.cost(usage) <= budget.cost_bound(PRICED, tokens, output)
+    assert PRICE.cost(usage) <= budget.cost_bound(PRICED.use(), tokens, output)
 
 
 @given(st.text(), st.text())
