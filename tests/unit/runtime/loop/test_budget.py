@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from messages.agent import AgentSpec, ModelUse
 from messages.events import Child
-from messages.parts import Amount, Limits, Price, Reservation, Usage
+from messages.parts import Amount, Limits, Price, Rates, Reservation, Usage
 from messages.state import LoopState
 from messages.status import Reason
 from runtime.loop import budget
@@ -284,9 +284,13 @@ def _check(state: LoopState) -> None:
 def test_no_mix_of_input_tokens_costs_more_than_the_bound(
     tokens: int, output: int, cached: int
 ) -> None:
+    """Nor where long prompts are dearer, or cheaper, than short ones."""
     cached = min(cached, tokens)
     usage = Usage(input_tokens=tokens - cached, cache_write_tokens=cached, output_tokens=output)
-    assert PRICE.cost(usage) <= budget.cost_bound(PRICED.use(), tokens, output)
+    dear, cheap = (Rates(**dict.fromkeys(RATES, rate)) for rate in (9 * 10**7, 10))
+    for price in (PRICE, *(replace(PRICE, long_above_tokens=9**5, long=r) for r in (dear, cheap))):
+        one = ModelUse(model="m", price=price)
+        assert price.cost(usage) <= budget.cost_bound(one, tokens, output)
 
 
 @given(st.text(), st.text())
