@@ -16,7 +16,7 @@ from runtime.bus.port import Bus, Work
 from runtime.faults import fault
 from runtime.journal import StateCache
 from runtime.loop.evolve import evolve
-from runtime.loop.progress import assess
+from runtime.loop.monitor import assess
 from runtime.tools.call import Caller
 from runtime.tools.draft import Fetch, draft_of
 

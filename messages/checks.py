@@ -55,6 +55,8 @@ class Sighting(Part, kw_only=True):
     """Fingerprint of tool and canonical arguments."""
     times: int
     """How often this (action, result) pair has been seen, this one included."""
+    alike: int = 0
+    """The same for actions that differ in the form of their arguments only, equal ones included."""
 
 
 class Flag(Part, kw_only=True):
@@ -87,6 +89,8 @@ class Assess(Request[Assessment], kw_only=True, tag="assess/1"):
     """Fingerprints of the last actions, oldest first, at most ``spec.window``."""
     stalled: int = 0
     """Consecutive steps whose state fingerprint did not change."""
+    is_idle: bool = False
+    """The step called no tool at all."""
     flagged: tuple[FlagKind, ...] = ()
     """Kinds the model has been warned about already."""
 

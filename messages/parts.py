@@ -146,6 +146,8 @@ class Action(Part, kw_only=True):
     """Idempotency key of a write."""
     action_hash: str
     size: int | None = None
+    is_polling: bool = False
+    """Of a tool that is declared to be asked again and again; the progress monitor leaves it be."""
 
 
 class Problem(Part, kw_only=True):

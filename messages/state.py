@@ -126,6 +126,8 @@ class Turn(Part, kw_only=True):
     """The predicate holds: what is left is to look the executed writes up."""
     is_waited: bool = False
     """The wait it asked for is over."""
+    warning: str = ""
+    """The progress monitor's word on a turn without calls, shown beside what was wrong with it."""
     stopped_by: str = ""
     """The progress monitor's kind, if it said stop."""
 
@@ -162,6 +164,10 @@ class Seen(Part, kw_only=True):
 
     pairs: dict[str, int] = {}
     """How often each (action, result) pair was seen."""
+    alike: dict[str, int] = {}
+    """The same, with arguments that differ in form only taken as equal."""
+    writes: int = 0
+    """Done so far; a read after another one is no repeat."""
     recent: tuple[str, ...] = ()
     """Fingerprints of the last actions, oldest first."""
     payloads: tuple[str, ...] = ()

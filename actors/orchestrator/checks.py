@@ -11,7 +11,7 @@ from messages.ledger import EffectRow, ListEffects
 from messages.parts import Action, Call, Problem
 from runtime.faults import fault
 from runtime.loop import directives as d
-from runtime.loop import progress
+from runtime.loop import monitor
 
 _CLOCKS_S = 0.2
 """Before authority is asked for again that came too late."""
@@ -142,22 +142,8 @@ async def _done(hand: Hand, action: Action) -> EffectRow | None:
 # ------------------------------------------------------------------ termination
 async def assess(hand: Hand) -> bool:
     """Step 8, first half: is the run getting anywhere?"""
-    state, turn = hand.pen.state, hand.pen.state.turn
-    sightings = [progress.sighting(state, call) for call in turn.calls] if turn else []
-    answer = await hand.asking.again(
-        checks.Assess(
-            tenant=state.tenant,
-            run_id=state.run_id,
-            step=hand.turn_step,
-            spec=hand.agent.progress,
-            sightings=tuple(
-                s for s in sightings if s is not None and not _is_polling(hand, s.tool)
-            ),
-            recent=state.seen.recent[-hand.agent.progress.window :],
-            stalled=progress.stalled_after(state),
-            flagged=state.seen.flagged,  # pyright: ignore[reportArgumentType] - kinds only
-        )
-    )
+    request = monitor.question(hand.pen.state, hand.agent.progress)
+    answer = await hand.asking.again(request)
     fault("orchestrator.after_assess")
     for flag in answer.flags:
         hand.pen.add(
@@ -171,11 +157,6 @@ async def assess(hand: Hand) -> bool:
         )
     hand.pen.add(e.Assessed(step=hand.turn_step))
     return True
-
-
-def _is_polling(hand: Hand, tool: str) -> bool:
-    spec = hand.agent.tool(tool)
-    return spec is not None and spec.is_polling
 
 
 async def judge(hand: Hand, directive: d.Judge) -> bool:

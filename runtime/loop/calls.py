@@ -180,7 +180,7 @@ def end(
         turn=_with(state, ordinal, {"phase": "observed", "result": result}),
         evidence=(*state.evidence, evidence) if evidence else state.evidence,
         context_bytes=state.context_bytes + budget.result_bytes(shown),
-        seen=progress.turn_down(state.seen, call) if kind in _TURNED_DOWN else state.seen,
+        seen=progress.turn_down(state.seen, call, problem) if kind in _TURNED_DOWN else state.seen,
         tool_history=_history(state, call, kind, evidence_id),
     )
 

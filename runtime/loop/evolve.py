@@ -196,7 +196,7 @@ def _observed(state: LoopState, event: e.Observed) -> LoopState:
         payload = (
             event.evidence.payload if event.evidence else [event.problem and event.problem.code]
         )
-        seen = progress.note(state.seen, progress.fingerprint(call), progress.payload_hash(payload))
+        seen = progress.note(state.seen, call, progress.payload_hash(payload))
         state = replace(state, seen=seen)
     return calls.observe(state, event)
 

@@ -4,12 +4,11 @@ Read once it is the loop of seeds/a; read twice, after a crash, it is recovery: 
 how far the run came, and the same order goes on from there.
 """
 
-from messages import events as e
 from messages.agent import AgentSpec
-from messages.parts import Problem
 from messages.state import CallState, LoopState, Turn
 from messages.status import Reason, Status
 from runtime.loop import budget
+from runtime.loop.broken import BROKEN, broken
 from runtime.loop.calls import OPEN_PHASES, PERSON_DENIED
 from runtime.loop.completion import succeed
 from runtime.loop.directives import (
@@ -32,11 +31,9 @@ from runtime.loop.directives import (
     Validate,
 )
 from runtime.loop.interrupted import cancelled, suspended
-from runtime.loop.strategies.loop import unreadable
+from runtime.loop.monitor import refusals
 
 MAX_EQUAL_REJECTIONS = 3
-_BROKEN = frozenset({"cut", "refused", "unknown", "unreadable", "empty"})
-"""Kinds of turns of which nothing can be done."""
 _CALLED_ANYWAY = "the last turn called tools although it had none; nothing of that was done"
 MAX_INTENTS = 5
 """A call is intended at most this often (DESIGN.md section 6)."""
@@ -116,12 +113,12 @@ def _in_turn(
     turn: Turn,
     by_phase: dict[str, list[CallState]],
 ) -> Directive:
-    if turn.problem is None and turn.proposal.kind in _BROKEN:
-        return _broken_turn(state, turn)
+    if turn.problem is None and turn.proposal.kind in BROKEN:
+        return broken(state, turn)
     if fresh := by_phase.get("proposed", []) + by_phase.get("approved", []):
         return Validate(ordinals=tuple(sorted(c.ordinal for c in fresh)))
-    if unauthorised := by_phase.get("accepted", []) + _lapsed(by_phase, now):
-        return Authorise(ordinals=tuple(sorted(c.ordinal for c in unauthorised)))
+    if authority := _authority(state, agent, now, by_phase):
+        return authority
     if unchecked := _unchecked(by_phase, agent):
         return Recheck(ordinals=tuple(c.ordinal for c in unchecked))
     if allowed := by_phase.get("allowed"):
@@ -134,6 +131,17 @@ def _in_turn(
             status=Status.AWAITING_APPROVAL, reason=waiting[0].rule or "approval", until=until
         )
     return _observed_turn(state, agent, now, turn)
+
+
+def _authority(
+    state: LoopState, agent: AgentSpec, now: Moment, by_phase: dict[str, list[CallState]]
+) -> Record | Authorise | None:
+    """What is well-formed is asked authority for, unless it would bring nothing new."""
+    accepted = by_phase.get("accepted", [])
+    if refused := refusals(state, agent.progress, accepted):
+        return Record(events=refused)
+    calls = accepted + _lapsed(by_phase, now)
+    return Authorise(ordinals=tuple(sorted(c.ordinal for c in calls))) if calls else None
 
 
 def _phases(turn: Turn | None) -> dict[str, list[CallState]]:
@@ -165,34 +173,6 @@ def _has_precondition(agent: AgentSpec, call: CallState) -> bool:
     return tool is not None and tool.has_precondition
 
 
-def _broken_turn(state: LoopState, turn: Turn) -> Directive:
-    """A turn that proposes nothing that could be done."""
-    match turn.proposal.kind:
-        case "refused":
-            return Finish(status=Status.FAILED, reason=Reason.REFUSED, why=turn.proposal.text)
-        case "empty":
-            if state.nudges > 1:
-                return Finish(status=Status.FAILED, reason=Reason.NO_ACTION)
-            problem = Problem(
-                code="EMPTY_TURN", message="You said nothing. Call a tool, or finish, or give up."
-            )
-        case "unreadable":
-            problem = unreadable(turn.calls[0].tool, turn.proposal.text)
-        case "unknown":
-            problem = Problem(
-                code="UNKNOWN_STOP",
-                message=f"Your turn ended with {turn.proposal.text[:80]!r}, which is not known"
-                " here; nothing of it was done.",
-            )
-        case _:
-            problem = Problem(
-                code="OUTPUT_LIMIT",
-                message="Your answer was cut off at the output limit; nothing of it was done.",
-                hint="Say less, or split the call.",
-            )
-    return Record(events=(e.ProposalRejected(step=turn.step, problem=problem),))
-
-
 def _observed_turn(state: LoopState, agent: AgentSpec, now: Moment, turn: Turn) -> Directive:
     """Every call has its result: does the run end here?"""
     if agent.on_policy_deny == "end" and (denied := _denied_by_policy(turn)):
@@ -201,7 +181,7 @@ def _observed_turn(state: LoopState, agent: AgentSpec, now: Moment, turn: Turn) 
         return Finish(status=Status.NEEDS_INPUT, reason=Reason.APPROVAL_EXPIRED)
     if turn.problem is None and (ending := _proposed_ending(state, agent, now, turn)):
         return ending
-    if turn.calls and not turn.is_assessed:
+    if (turn.calls or turn.problem is not None) and not turn.is_assessed:
         return Assess()
     if turn.stopped_by:
         return Finish(status=Status.NO_PROGRESS, reason=Reason(turn.stopped_by))

@@ -1,47 +1,54 @@
-"""The progress monitor's rules: repeats, stalls, oscillation (seeds/a, "no progress").
+"""What counts as progress: fingerprints of actions, results and state (seeds/a, "no progress").
 
-Detection works on fingerprints, never on the model's prose. What was seen is folded into the state
-(``note`` and ``close_step``); ``assess`` compares it with the agent's thresholds. The response is
-graduated: the first flag of a kind warns the model, the same kind again stops the run.
+Folded into the state beside everything else (``Seen``); never read off the model's prose. Tools
+that are declared ``polling`` leave no trace here but new payloads. What is made of it stands in
+``runtime.loop.monitor``.
 """
+
+import re
+from typing import cast
 
 from msgspec.structs import replace
 
 from messages.canon import digest
-from messages.checks import Assess, Flag, Sighting
-from messages.events.step import FlagKind
-from messages.parts import JsonValue
+from messages.checks import Sighting
+from messages.parts import JsonValue, Problem
 from messages.state import CallState, LoopState, Outstanding, Seen
 
 _WINDOW_CAP = 32
 """More recent actions than any agent's window are not kept."""
-_ABAB = 4
+REPEATED = "REPEATED_CALL"
+"""Code of the problem that a call is refused with because it would bring nothing new."""
+_OBSERVED = frozenset({"ok", "error"})
+_NO_WORD = re.compile(r"[\W_]+")
+_LEADING_ZEROS = re.compile(r"\b0+(?=\d)")
 
 
-def pair_of(action: str, payload_hash: str) -> str:
-    """The fingerprint of one (action, result)."""
-    return f"{action}:{payload_hash[:16]}"
+# ------------------------------------------------------------------ fingerprints
+def fingerprint(call: CallState) -> str:
+    """The action fingerprint of a call: tool and canonical arguments."""
+    return digest({"tool": call.tool, "args": _arguments(call)})[:16]
 
 
-def note(seen: Seen, action: str, payload_hash: str) -> Seen:
-    """``seen`` after one more observation."""
-    pair = pair_of(action, payload_hash)
-    payloads = seen.payloads
-    if payload_hash[:16] not in payloads:
-        payloads = (*payloads, payload_hash[:16])
-    return replace(
-        seen,
-        pairs={**seen.pairs, pair: seen.pairs.get(pair, 0) + 1},
-        recent=(*seen.recent, pair)[-_WINDOW_CAP:],
-        payloads=payloads,
-    )
+def likeness(call: CallState) -> str:
+    """The same of arguments whose form is taken away, so that "8472" and " 08472" are one."""
+    return digest({"tool": call.tool, "args": _plain(_arguments(call))})[:16]
 
 
-def turn_down(seen: Seen, call: CallState) -> Seen:
-    """``seen`` after a call that was rejected or refused, once more."""
-    action = fingerprint(call)
-    times = seen.rejections.get(action, 0) + 1
-    return replace(seen, rejections={**seen.rejections, action: times})
+def _arguments(call: CallState) -> dict[str, JsonValue]:
+    return call.action.arguments if call.action else call.arguments
+
+
+def _plain(value: JsonValue) -> JsonValue:
+    """Values without case, spaces, punctuation, leading zeros and the type of a number."""
+    if isinstance(value, dict):
+        named = cast("dict[str, JsonValue]", value)
+        return {key: _plain(each) for key, each in named.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in cast("list[JsonValue]", value)]
+    if not isinstance(value, str):
+        return value if isinstance(value, bool) or value is None else str(value)
+    return _LEADING_ZEROS.sub("", _NO_WORD.sub(" ", value.casefold()).strip())
 
 
 def payload_hash(payload: JsonValue) -> str:
@@ -57,86 +64,102 @@ def state_fingerprint(seen: Seen, outstanding: tuple[Outstanding, ...]) -> str:
     return digest([len(seen.payloads), [(o.key, o.status) for o in outstanding]])[:16]
 
 
+# ------------------------------------------------------------------ folding
+def note(seen: Seen, call: CallState, payload_hash: str) -> Seen:
+    """``seen`` after one more observation."""
+    brief = payload_hash[:16]
+    is_new = brief not in seen.payloads
+    seen = replace(seen, payloads=(*seen.payloads, brief)) if is_new else seen
+    if _is_polling(call):
+        return seen
+    pair, alike = (f"{each}:{_result(seen, call, brief)}" for each in _prints(call))
+    return replace(
+        _counted(seen, pair),
+        alike={**seen.alike, alike: seen.alike.get(alike, 0) + 1},
+        recent=(*seen.recent, pair)[-_WINDOW_CAP:],
+        writes=seen.writes + (0 if _is_read(call) else 1),
+    )
+
+
+def _result(seen: Seen, call: CallState, brief: str) -> str:
+    """What a call brought; a read that came after another write was a different question."""
+    return f"{brief}:{seen.writes}" if _is_read(call) else brief
+
+
+def _prints(call: CallState) -> tuple[str, str]:
+    return fingerprint(call), likeness(call)
+
+
+def _counted(seen: Seen, pair: str) -> Seen:
+    return replace(seen, pairs={**seen.pairs, pair: seen.pairs.get(pair, 0) + 1})
+
+
+def turn_down(seen: Seen, call: CallState, problem: Problem | None) -> Seen:
+    """``seen`` after a call that was rejected or refused, once more."""
+    if problem is not None and problem.code == REPEATED:
+        pair = last_pair(seen, call)
+        return _counted(seen, pair) if pair else seen
+    action = fingerprint(call)
+    times = seen.rejections.get(action, 0) + 1
+    return replace(seen, rejections={**seen.rejections, action: times})
+
+
+def last_pair(seen: Seen, call: CallState) -> str:
+    """The newest (action, result) of this very action that still means something; or nothing."""
+    action = fingerprint(call)
+    found = next((pair for pair in reversed(seen.recent) if pair.startswith(action)), "")
+    is_stale = _is_read(call) and not found.endswith(f":{seen.writes}")
+    return "" if is_stale else found
+
+
+def close_step(state: LoopState) -> Seen:
+    """``state.seen`` at the end of a step."""
+    seen, now = state.seen, state_fingerprint(state.seen, state.outstanding)
+    return replace(seen, stalled=stalled_after(state), fingerprint=now)
+
+
 def stalled_after(state: LoopState) -> int:
     """Consecutive steps without change, the open one included."""
-    return _stalled(state.seen, state_fingerprint(state.seen, state.outstanding))
-
-
-def _stalled(seen: Seen, now: str) -> int:
+    seen = state.seen
+    if not _is_judged(state):
+        return seen.stalled
+    now = state_fingerprint(seen, state.outstanding)
     return seen.stalled + 1 if now == seen.fingerprint else 0
 
 
-def close_step(state: LoopState, *, is_judged: bool) -> Seen:
-    """``state.seen`` at the end of a step; one without results does not count as stalled."""
-    seen, now = state.seen, state_fingerprint(state.seen, state.outstanding)
-    stalled = _stalled(seen, now) if is_judged else seen.stalled
-    return replace(seen, stalled=stalled, fingerprint=now)
+def _is_judged(state: LoopState) -> bool:
+    """A step that observed something, or that called nothing, as one that restates a plan."""
+    if state.turn is None:
+        return False
+    return not state.turn.calls or any(_is_seen(call) for call in state.turn.calls)
 
 
+def _is_seen(call: CallState) -> bool:
+    is_run = call.result is not None and call.result.kind in _OBSERVED
+    return is_run and not _is_polling(call)
+
+
+def _is_read(call: CallState) -> bool:
+    return call.action is None or call.action.key is None
+
+
+def _is_polling(call: CallState) -> bool:
+    return call.action is not None and call.action.is_polling
+
+
+# ------------------------------------------------------------------ what the monitor is shown
 def sighting(state: LoopState, call: CallState) -> Sighting | None:
-    """How the monitor sees one call of the open turn; None if it brought no observation."""
-    result = call.result
-    if call.action is None or result is None or result.kind not in {"ok", "error"}:
+    """How the monitor sees one call of the open turn; None if there is nothing to compare."""
+    if not _is_seen(call):
         return None
-    action = fingerprint(call)
-    pairs = [p for p in state.seen.recent if p.startswith(action)]
-    if not pairs:
+    seen, action, like = state.seen, *_prints(call)
+    pair = next((pair for pair in reversed(seen.recent) if pair.startswith(action)), "")
+    if not pair:
         return None
     return Sighting(
         ordinal=call.ordinal,
         tool=call.tool,
         action=action,
-        times=state.seen.pairs.get(pairs[-1], 0),
+        times=seen.pairs.get(pair, 0),
+        alike=seen.alike.get(pair.replace(action, like, 1), 0),
     )
-
-
-def fingerprint(call: CallState) -> str:
-    """The action fingerprint of a call: tool and canonical arguments."""
-    arguments = call.action.arguments if call.action else call.arguments
-    return digest({"tool": call.tool, "args": arguments})[:16]
-
-
-def assess(request: Assess) -> tuple[Flag, ...]:
-    """What stands out in the step that just ended; nothing in one that only polled.
-
-    Source: seeds/a, ProgressMonitor; thresholds of CONTRACT.md section 3.
-    """
-    if not request.sightings:
-        return ()
-    flags = [flag for s in request.sightings if (flag := _repeat(request, s)) is not None]
-    if flags:
-        return tuple(flags)
-    spec = request.spec
-    if request.stalled >= spec.stall_at:
-        text = f"Nothing has changed for {request.stalled} steps. Try something else or finish."
-        return (_graduated(request, "no_state_change", text),)
-    recent = request.recent[-spec.window :]
-    if _is_oscillation(recent):
-        text = "You alternate between the same two actions with the same results."
-        return (_graduated(request, "oscillation", text),)
-    return ()
-
-
-def _repeat(request: Assess, seen: Sighting) -> Flag | None:
-    spec = request.spec
-    if seen.times < spec.warn_at:
-        return None
-    text = (
-        f"You called {seen.tool} with these arguments {seen.times} times and got the same result."
-        " Propose a different action, or finish."
-    )
-    level = "stop" if seen.times >= spec.stop_at else "warn"
-    return Flag(kind="repeated_action", level=level, ordinal=seen.ordinal, message=text)
-
-
-def _is_oscillation(recent: tuple[str, ...]) -> bool:
-    if len(recent) < _ABAB:
-        return False
-    a, b, c, d = recent[-_ABAB:]
-    return a == c and b == d and a != b
-
-
-def _graduated(request: Assess, kind: FlagKind, text: str) -> Flag:
-    level = "stop" if kind in request.flagged else "warn"
-    last = request.sightings[-1].ordinal if request.sightings else None
-    return Flag(kind=kind, level=level, ordinal=last, message=text)

@@ -111,7 +111,7 @@ def rejected(state: LoopState, event: e.ProposalRejected) -> LoopState:
     if event.ordinal is None:
         return _rejected_whole(state, event.problem)
     call = calls.call_of(state, event.ordinal)
-    state = replace(state, seen=progress.turn_down(state.seen, call))
+    state = replace(state, seen=progress.turn_down(state.seen, call, event.problem))
     return calls.end(state, event.ordinal, "rejected", problem=event.problem)
 
 
@@ -143,7 +143,7 @@ def flagged(state: LoopState, event: e.ProgressFlagged) -> LoopState:
         flagged = (*flagged, event.kind)
     state = replace(state, seen=replace(state.seen, flagged=flagged))
     if event.ordinal is None:
-        return state
+        return in_turn(state, warning=event.message)
     result = calls.call_of(state, event.ordinal).result
     warned = result and replace(result, warning=event.message)
     return calls.change(state, event.ordinal, result=warned)
@@ -156,9 +156,11 @@ def assessed(state: LoopState) -> LoopState:
     rejected = [c for c in turn.calls if c.result and c.result.kind == "rejected"]
     is_ok = any(c.result and c.result.kind == "ok" for c in turn.calls)
     is_all_rejected = bool(turn.calls) and len(rejected) == len(turn.calls)
+    state = replace(state, seen=progress.close_step(state))
+    if not turn.calls:
+        return in_turn(state, is_assessed=True)
     state = replace(
         state,
-        seen=progress.close_step(state, is_judged=is_ok or bool(errors)),
         consecutive_errors=0 if is_ok else state.consecutive_errors + (1 if errors else 0),
         corrections=state.corrections + 1 if is_all_rejected else 0,
     )

@@ -45,6 +45,8 @@ def results(state: LoopState, turn: Turn, ids: tuple[str, ...], now: LoopState) 
         told.append((ids[0], *_control_result(turn)))
     elif turn.problem is not None and not _is_told(turn, turn.problem):
         told.append(("", _problem(turn.problem), False))
+    if told and turn.warning:
+        told[-1][1]["warning"] = turn.warning
     if told:
         told[-1][1]["budget_left"] = left_of(now)
     return [_block(*one) for one in told]

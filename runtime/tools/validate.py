@@ -51,6 +51,7 @@ def action_of(agent: Agent[Any], call: Call, *, origin: str, step: int) -> Actio
         arguments=arguments,
         key=key,
         action_hash=action_hash(tool.name, arguments, key),
+        is_polling=tool.spec().is_polling,
     )
 
 

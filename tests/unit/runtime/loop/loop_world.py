@@ -14,12 +14,11 @@ from messages import events as e
 from messages.agent import AgentSpec, ErrorSpec, ToolSpec
 from messages.authority import Grant, Verdict
 from messages.canon import action_hash
-from messages.checks import Assess
 from messages.ledger import Entry, Signal
 from messages.parts import Action, Amount, Block, Evidence, Limits, Problem, Usage
 from messages.state import CallState, LoopState
 from messages.status import Reason, Status
-from runtime.loop import budget, progress
+from runtime.loop import budget, monitor
 from runtime.loop import directives as d
 from runtime.loop.evolve import evolve, fold_entry, seal
 from runtime.loop.next import MAX_INTENTS, last_words, next_directive
@@ -84,6 +83,7 @@ def action_of(call: CallState) -> Action:
         arguments=call.arguments,
         key=key,
         action_hash=action_hash(call.tool, call.arguments, key),
+        is_polling=spec.is_polling,
     )
 
 
@@ -665,19 +665,7 @@ class World:
     def _assess(self) -> None:
         turn = self.state.turn
         assert turn is not None
-        sightings = [progress.sighting(self.state, call) for call in turn.calls]
-        flags = progress.assess(
-            Assess(
-                tenant="t",
-                run_id="r",
-                step=turn.step,
-                spec=self.spec.progress,
-                sightings=tuple(s for s in sightings if s is not None and s.tool != "poll"),
-                recent=self.state.seen.recent[-self.spec.progress.window :],
-                stalled=progress.stalled_after(self.state),
-                flagged=self.state.seen.flagged,  # pyright: ignore[reportArgumentType]
-            )
-        )
+        flags = monitor.assess(monitor.question(self.state, self.spec.progress))
         for flag in flags:
             self.add(
                 e.ProgressFlagged(

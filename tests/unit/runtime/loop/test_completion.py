@@ -132,7 +132,8 @@ def test_what_is_not_there_rejects_the_completion_and_says_what(spec: object) ->
     assert isinstance(rejection, e.CompletionRejected)
     assert rejection.problem.code == "EFFECT_NOT_FOUND"
     assert "mail (mail:x0)" in rejection.problem.message
-    assert isinstance(next_of(told(state, ABSENT, rejection), agent), d.Decide)
+    told_so = told(state, ABSENT, rejection, e.Assessed(step=rejection.step))
+    assert isinstance(next_of(told_so, agent), d.Decide)
 
 
 def test_what_was_not_there_is_not_looked_up_again() -> None:

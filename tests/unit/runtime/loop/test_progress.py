@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from messages.agent import ProgressSpec
 from messages.canon import action_fingerprint
-from messages.checks import Assess, Flag
-from messages.events import Assessed, ProgressFlagged
-from messages.parts import JsonValue
-from messages.state import LoopState, Seen
-from runtime.loop import progress
+from messages.checks import Flag
+from messages.events import Assessed, CompletionRejected, ProgressFlagged
+from messages.parts import JsonValue, Problem
+from messages.state import CallState, LoopState, Seen
+from runtime.loop import monitor, progress
 from tests.unit.runtime.loop.tales import (
     SPEC,
     accepted,
@@ -24,6 +24,7 @@ from tests.unit.runtime.loop.tales import (
     intended,
     observed,
     reserved,
+    text,
     told,
     use,
 )
@@ -32,20 +33,7 @@ WIDE = replace(SPEC, limits=replace(SPEC.limits, max_steps=60))
 
 
 def assess(state: LoopState, spec: ProgressSpec) -> tuple[Flag, ...]:
-    assert state.turn is not None
-    sightings = [progress.sighting(state, call) for call in state.turn.calls]
-    return progress.assess(
-        Assess(
-            tenant="t",
-            run_id="r",
-            step=state.step_count,
-            spec=spec,
-            sightings=tuple(s for s in sightings if s is not None and s.tool != "poll"),
-            recent=state.seen.recent[-spec.window :],
-            stalled=progress.stalled_after(state),
-            flagged=state.seen.flagged,  # pyright: ignore[reportArgumentType] - kinds only
-        )
-    )
+    return monitor.assess(monitor.question(state, spec))
 
 
 def flags_of(
@@ -63,16 +51,19 @@ def flags_of(
         flags = assess(state, spec)
         seen.append(f"{flags[0].kind} {flags[0].level}" if flags else None)
         for flag in flags:
-            event = ProgressFlagged(
-                step=step,
-                ordinal=flag.ordinal,
-                kind=flag.kind,
-                level=flag.level,
-                message=flag.message,
-            )
-            state = told(state, event)
+            state = told(state, flagged(step, flag))
         state = told(state, Assessed(step=step))
     return seen
+
+
+def flagged(step: int, flag: Flag) -> ProgressFlagged:
+    return ProgressFlagged(
+        step=step,
+        ordinal=flag.ordinal,
+        kind=flag.kind,
+        level=flag.level,
+        message=flag.message,
+    )
 
 
 def test_the_documents_example() -> None:
@@ -96,7 +87,7 @@ def test_thresholds_are_a_dial() -> None:
 
 
 def test_a_repeat_counts_over_the_whole_run() -> None:
-    turns = [("look", 1), ("scan", 2), ("look", 1), ("mail", 3), ("look", 1)]
+    turns = [("look", 1), ("scan", 2), ("look", 1), ("scan x1", 3), ("look", 1)]
     assert flags_of(turns)[-1] == "repeated_action warn"
 
 
@@ -117,8 +108,73 @@ def test_oscillation_looks_at_its_window_only() -> None:
 
 def test_different_arguments_with_the_same_data_stall() -> None:
     """Progress theatre: new calls that bring nothing new."""
-    found = flags_of([(f"look 0{n}", "a") for n in range(5)])
+    found = flags_of([(f"look {n}", "a") for n in "vwxyz"])
     assert found == [None, None, None, "no_state_change warn", "no_state_change stop"]
+
+
+def test_the_same_arguments_in_another_form_are_near_duplicates() -> None:
+    loose = ProgressSpec(stall_at=50)
+    dashes = ("A-8472", "a 8472", "a-08472", "A8472")
+    found = flags_of([(f"look {form}", 0) for form in dashes], loose)
+    assert found == [None, None, "near_duplicate warn", None]
+    forms = ("8472", "08472", "8472 ", "8472")
+    assert flags_of([(f"look {form}", []) for form in forms], loose)[-1] == "near_duplicate stop"
+    assert flags_of([(f"look {form}", n) for n, form in enumerate(forms)], loose) == [None] * 4
+
+
+def test_a_read_after_a_write_is_another_question() -> None:
+    """Nothing of it seen before the write counts; the write itself does."""
+    turns: list[tuple[str, JsonValue]] = []
+    for n in range(6):
+        turns += [("look", "the same"), (f"mail {n}", n)]
+    assert flags_of(turns) == [None] * 12
+    assert (
+        flags_of([("look", n) for n in range(3)] + [("mail", 1)] * 4)[-1] == "repeated_action stop"
+    )
+
+
+def test_longer_rounds_oscillate_too() -> None:
+    loose = ProgressSpec(warn_at=50, stop_at=60, stall_at=50)
+    turns = [("look", 1), ("scan", 2), ("look other", 3)] * 2
+    assert flags_of(turns, loose) == [None] * 5 + ["oscillation warn"]
+
+
+def test_a_plan_restated_without_an_action_stalls() -> None:
+    state, found = born(WIDE), list[str]()
+    for step in range(1, 6):
+        state = reserved(state, step) if step > 1 else state
+        state = told(
+            state, decided(text("First I check, then I act."), step=step, stop_reason="end_turn")
+        )
+        state = told(state, CompletionRejected(step=step, problem=Problem(code="C", message="no")))
+        for flag in assess(state, ProgressSpec()):
+            found.append(f"{step} {flag.kind} {flag.level}")
+            state = told(state, flagged(step, flag))
+            assert state.turn is not None
+            assert state.turn.warning or state.turn.stopped_by
+        state = told(state, Assessed(step=step))
+    assert found == ["4 no_state_change warn", "5 no_state_change stop"]
+
+
+def test_what_lies_between_warning_and_stop_is_refused() -> None:
+    spec = ProgressSpec(warn_at=2, stop_at=5, stall_at=50)
+    state, refused = born(WIDE), list[int]()
+    for step in range(1, 6):
+        state = reserved(state, step) if step > 1 else state
+        state = accepted(told(state, decided(use(0, "look", x="a"), step=step)))
+        assert state.turn is not None
+        if events := monitor.refusals(state, spec, state.turn.calls):
+            refused.append(step)
+            state = told(state, *events)
+        else:
+            state = observed(authorised(state, "allow"), payload=[])
+        for flag in assess(state, spec):
+            state = told(state, flagged(step, flag))
+        state = told(state, Assessed(step=step))
+    assert refused == [3, 4], "the second was warned of, the fifth is stopped"
+    assert state.turn is not None
+    assert state.turn.stopped_by == "repeated_action"
+    assert max(state.seen.rejections.values(), default=0) == 0
 
 
 def test_a_stall_ends_with_anything_new() -> None:
@@ -152,11 +208,12 @@ def test_argument_order_does_not_hide_a_repeat() -> None:
 
 
 def test_what_is_kept_of_actions_is_bounded() -> None:
-    seen = Seen()
+    seen, call = Seen(), CallState(ordinal=0, tool_use_id="", tool="look", arguments={})
     for n in range(500):
-        seen = progress.note(seen, f"action-{n}", progress.payload_hash(n))
+        call = replace(call, arguments={"x": n})
+        seen = progress.note(seen, call, progress.payload_hash(n))
     assert len(seen.recent) == 32
-    assert seen.recent[-1].startswith("action-499")
+    assert seen.recent[-1].startswith(progress.fingerprint(call))
 
 
 @given(
