@@ -1,21 +1,31 @@
 """Steps 2 and 3: render the state and ask the model, once, within what is reserved.
 
 An attempt that fails is answered as such, with the time after which another one may help: each is
-paid for by a reservation of its own, and how many have failed stands in the journal.
+paid for by a reservation of its own, and how many have failed stands in the journal. A conversation
+that outgrew its window is summed up by the model before it is asked for the next step.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import anyio
 from msgspec import structs
 
 from messages.agent import AgentSpec, ModelUse
 from messages.base import Message, Request
-from messages.canon import digest
-from messages.decision import Decide, Decision, ModelFailed, NeedsReservation, NotAsked
+from messages.decision import (
+    Consult,
+    Consultation,
+    Decide,
+    Decision,
+    ModelFailed,
+    NeedsReservation,
+    NotAsked,
+)
 from messages.errors import ModelError, NotFound
-from messages.events import Decided, Recipe
-from messages.parts import Amount, Attempt, JsonValue, Problem, Usage
+from messages.events import Consulted, Decided
+from messages.ledger import Entry
+from messages.parts import Amount, Attempt, Problem, Usage
 from messages.status import Reason
 from runtime import breaker
 from runtime.actor import Actor
@@ -25,23 +35,31 @@ from runtime.bus.port import Bus, Work
 from runtime.clock import Chance, Clock
 from runtime.faults import fault
 from runtime.journal import JournalCache
-from runtime.loop.budget import MIN_OUTPUT_TOKENS, STEP_OVERHEAD_BYTES, cost_bound
+from runtime.loop.summary import what_was_done
 from runtime.model import retry
+from runtime.model.conversation import Conversation
+from runtime.model.cut import cut
+from runtime.model.fold import fold_conversation
+from runtime.model.pairs import check_pairs
 from runtime.model.port import Model, ModelAnswer
-from runtime.model.render import (
-    Conversation,
-    fold_conversation,
-    input_size,
-    request_of,
-    tools_of,
-)
+from runtime.model.prepare import Kitchen, Prepared
+from runtime.model.shorten import summary_bytes, summed_up
+
+
+class Heard(NamedTuple):
+    """How one attempt ended, and when it was made."""
+
+    answer: ModelAnswer | ModelError
+    started_at: float
+    duration_s: float
 
 
 class Planner(Actor):
     """Owns the model.
 
-    Receives: Decide.
-    Replies: Decision; NeedsReservation or NotAsked, without having asked; ModelFailed.
+    Receives: Decide, Consult.
+    Replies: Decision or Consultation; NeedsReservation or NotAsked, without having asked;
+        ModelFailed.
     Guarantees: the model is asked at most once per reservation, and never for more than it covers.
     """
 
@@ -71,135 +89,145 @@ class Planner(Actor):
         self._clock = clock
         self._chance = chance
         self._breakers = Breakers(clock, models)
-        self._tools = {name: tools_of(agent) for name, agent in agents.items()}
-        self._recipes = {name: _recipe(agent, self._tools[name]) for name, agent in agents.items()}
+        self._kitchens = {name: Kitchen(agent) for name, agent in agents.items()}
         self._talks: JournalCache[Conversation] = JournalCache(
-            asking, fold_conversation, lambda talk: talk.state.version
+            asking, self._fold, lambda talk: talk.state.version
         )
 
     async def handle(self, request: Request[object], work: Work) -> Message:
-        """Answer one Decide."""
-        if not isinstance(request, Decide):
+        """Answer one Decide or Consult."""
+        if not isinstance(request, Decide | Consult):
             raise NotFound("verb", f"planner.{request.verb}")
-        agent = self._agents.get(request.agent)
-        if agent is None:
+        if request.agent not in self._agents:
             raise NotFound("agent", request.agent)
         talk = await self._talks.at(request.tenant, request.run_id, request.version, request.tail)
-        wider = _wider(talk, agent, request)
-        if wider is not None:
-            return wider
-        use = agent.use("final" if request.reservation.is_final else None)
-        with self._breakers.call(use.model) as call:
+        kitchen = self._kitchens[request.agent]
+        prepare = kitchen.step if isinstance(request, Decide) else kitchen.summary
+        prepared = prepare(talk, request.reservation)
+        if isinstance(prepared, NeedsReservation):
+            return prepared
+        with self._breakers.call(prepared.use.model) as call:
             if call.wait_s:  # not all of those who wait come back at once
                 return NotAsked(retry_in_s=call.wait_s + self._chance() * breaker.SOON_S)
             work.beat("asking the model")
-            return await self._attempt(talk, agent, use, request, work, call)
+            heard = await self._ask(prepared, work, call)
+        if isinstance(heard.answer, ModelError):
+            return self._failed(heard.answer, heard, request, talk)
+        if isinstance(request, Decide):
+            prompt_bytes = self._agents[request.agent].prompt_bytes
+            decided = _decided(prepared, heard, heard.answer, request)
+            recipe = prepared.counted(decided.usage, prompt_bytes)
+            return Decision(decided=structs.replace(decided, recipe=recipe))
+        fallback, most = what_was_done(talk.state), summary_bytes(self._agents[request.agent])
+        text = cut(_text_of(heard.answer) or fallback, most)
+        consulted = _consulted(prepared, heard, heard.answer, request, text)
+        begun = summed_up(talk, consulted, request.version)
+        return Consultation(consulted=structs.replace(consulted, tokens=begun.most_tokens))
 
     def breakers(self, tool: str | None) -> dict[str, str]:
         """See ``Actor``."""
         del tool
         return self._breakers.states()
 
-    async def _attempt(
-        self,
-        talk: Conversation,
-        agent: AgentSpec,
-        use: ModelUse,
-        request: Decide,
-        work: Work,
-        call: Call,
-    ) -> Decision | ModelFailed:
-        reservation = request.reservation
-        sent = request_of(talk, agent, self._tools[agent.name], reservation)
+    def _fold(self, talk: Conversation | None, entry: Entry) -> Conversation:
+        name = talk.state.agent if talk else getattr(entry.events[0], "agent", "")
+        if name not in self._agents:
+            raise NotFound("agent", name)
+        return fold_conversation(talk, entry, self._agents[name])
+
+    async def _ask(self, prepared: Prepared, work: Work, call: Call) -> Heard:
+        """One attempt, within the time there is."""
         started_at, started = self._clock.now(), self._clock.monotonic()
         late = ModelError("timeout", "the model did not answer in time")
         answer: ModelAnswer | ModelError = late
         with anyio.move_on_after(max(work.seconds_left - 1.0, 0.1)):
             fault("planner.before_model")
             try:
-                answer = await self._models[use.model].attempt(sent)
+                check_pairs(prepared.sent.messages)
+                answer = await self._models[prepared.use.model].attempt(prepared.sent)
             except (ModelError, TimeoutError) as error:
                 answer = error if isinstance(error, ModelError) else late
         fault("planner.after_model")
-        if isinstance(answer, ModelError):
-            call.ended = retry.heard(answer)
-            attempt = _tried(answer, started_at, self._clock.monotonic() - started)
-            return self._failed(answer, attempt, request, talk.state.failed_attempts + 1)
-        call.ended = "ok"
-        decided = _decided(answer, use, request)
-        return Decision(
-            decided=Decided(
-                step=reservation.step,
-                content=answer.content,
-                stop_reason=answer.stop_reason,
-                usage=decided[0],
-                is_usage_reported=answer.usage is not None,
-                charged=decided[1],
-                price_date=use.price.date if use.price else "",
-                price=use.price,
-                model=answer.model,
-                parameters={**answer.parameters, "max_tokens": sent.max_output_tokens},
-                request_id=answer.request_id,
-                started_at=started_at,
-                duration_s=round(self._clock.monotonic() - started, 6),
-                recipe=self._recipes[agent.name],
-            )
-        )
+        call.ended = retry.heard(answer) if isinstance(answer, ModelError) else "ok"
+        return Heard(answer, started_at, self._clock.monotonic() - started)
 
     def _failed(
-        self, failure: ModelError, attempt: Attempt, request: Decide, failed: int
+        self, failure: ModelError, heard: Heard, request: Decide | Consult, talk: Conversation
     ) -> ModelFailed:
         """The final turn is had once, whatever becomes of it."""
-        is_final = request.reservation.is_final
+        reservation, failed = request.reservation, talk.state.failed_attempts + 1
+        again = None if reservation.is_final else retry.pause_s(failure, failed, self._chance())
         return ModelFailed(
             reason=Reason.MODEL_UNAVAILABLE,
             message=failure.message,
-            charged=Amount() if failure.is_free else request.reservation.most,
-            attempts=(attempt,),
+            charged=Amount() if failure.is_free else reservation.most,
+            attempts=(_tried(failure, heard),),
             retry_after_s=failure.retry_after_s,
-            retry_in_s=None if is_final else retry.pause_s(failure, failed, self._chance()),
+            retry_in_s=again,
         )
 
 
-def _recipe(agent: AgentSpec, tools: tuple[dict[str, JsonValue], ...]) -> Recipe:
-    return Recipe(
-        agent_code=agent.code, instructions=digest(agent.instructions), tools=digest(tools)
+def _decided(prepared: Prepared, heard: Heard, answer: ModelAnswer, request: Decide) -> Decided:
+    usage, charged = _settled(answer, prepared.use, request.reservation.most)
+    price = prepared.use.price
+    return Decided(
+        step=request.reservation.step,
+        content=answer.content,
+        stop_reason=answer.stop_reason,
+        usage=usage,
+        is_usage_reported=answer.usage is not None,
+        charged=charged,
+        price_date=price.date if price else "",
+        price=price,
+        model=answer.model,
+        parameters={**answer.parameters, "max_tokens": prepared.sent.max_output_tokens},
+        request_id=answer.request_id,
+        started_at=heard.started_at,
+        duration_s=round(heard.duration_s, 6),
+        recipe=prepared.recipe,
     )
 
 
-def _wider(talk: Conversation, agent: AgentSpec, request: Decide) -> NeedsReservation | None:
-    """The reservation that the input really needs, if the open one does not cover it."""
-    reservation = request.reservation
-    if reservation.is_final:
-        return None  # rendered to fit
-    needed = input_size(talk, agent) + STEP_OVERHEAD_BYTES
-    if needed + reservation.output_tokens <= reservation.most.tokens:
-        return None
-    output = max(reservation.output_tokens, MIN_OUTPUT_TOKENS)
-    return NeedsReservation(
-        most=Amount(
-            tokens=needed + output,
-            cost_microusd=max(
-                cost_bound(agent.use(), needed, output), reservation.most.cost_microusd
-            ),
-        ),
-        output_tokens=output,
+def _consulted(
+    prepared: Prepared, heard: Heard, answer: ModelAnswer, request: Consult, text: str
+) -> Consulted:
+    usage, charged = _settled(answer, prepared.use, request.reservation.most)
+    price = prepared.use.price
+    return Consulted(
+        purpose="summary",
+        text=text,
+        kept_turns=prepared.kept_turns,
+        usage=usage,
+        is_usage_reported=answer.usage is not None,
+        charged=charged,
+        price_date=price.date if price else "",
+        price=price,
+        model=answer.model,
+        request_id=answer.request_id,
+        started_at=heard.started_at,
+        duration_s=round(heard.duration_s, 6),
     )
 
 
-def _decided(answer: ModelAnswer, use: ModelUse, request: Decide) -> tuple[Usage, Amount]:
+def _text_of(answer: ModelAnswer) -> str:
+    """The words of an answer; a call that came with them is not done."""
+    words = [str(block.get("text", "")) for block in answer.content if block.get("type") == "text"]
+    return "\n".join(words).strip()
+
+
+def _settled(answer: ModelAnswer, use: ModelUse, most: Amount) -> tuple[Usage, Amount]:
     """Reported usage and what is charged; what is not reported is charged at the reservation."""
     usage = answer.usage
     if usage is None or min(structs.astuple(usage)) < 0:
-        return Usage(), request.reservation.most
+        return Usage(), most
     cost = use.price.cost(usage) if use.price else 0
     return usage, Amount(tokens=usage.tokens, cost_microusd=cost)
 
 
-def _tried(failure: ModelError, started_at: float, duration_s: float) -> Attempt:
+def _tried(failure: ModelError, heard: Heard) -> Attempt:
     return Attempt(
         request_id=failure.request_id,
-        started_at=started_at,
-        duration_s=duration_s,
+        started_at=heard.started_at,
+        duration_s=heard.duration_s,
         error=Problem(code=failure.reason.upper(), message=failure.message),
     )

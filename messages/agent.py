@@ -68,8 +68,18 @@ class ErrorSpec(Part, kw_only=True):
     """A group of people; None: the run ends FAILED."""
 
 
-ModelRole = Literal["final"]
-"""What an agent asks a model for besides its steps: the last turn without tools."""
+ModelRole = Literal["final", "summary"]
+"""What an agent asks a model for besides its steps: the last turn without tools, and a summary of
+what no longer fits the window."""
+
+
+class ContextSpec(Part, kw_only=True):
+    """How much of a run the model is shown at once."""
+
+    window_tokens: int = 200_000
+    """No request is larger, its answer included; a token for every byte."""
+    keep_turns: int = 3
+    """So many of the newest turns stay whole when older ones are shortened, where they fit."""
 
 
 class ModelUse(Part, kw_only=True):
@@ -91,6 +101,7 @@ class AgentSpec(Part, kw_only=True):
     tools: tuple[ToolSpec, ...] = ()
     limits: Limits = Limits()
     progress: ProgressSpec = ProgressSpec()
+    context: ContextSpec = ContextSpec()
     errors: ErrorSpec = ErrorSpec()
     strategy: Literal["loop"] = "loop"
     output_schema: dict[str, JsonValue] | None = None

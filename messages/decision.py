@@ -1,7 +1,7 @@
 """What the planner is asked and answers."""
 
 from messages.base import Message, Request
-from messages.events.step import Decided
+from messages.events.step import Consulted, Decided
 from messages.ledger import Entry
 from messages.parts import Amount, Attempt, Reservation
 
@@ -17,6 +17,8 @@ class NeedsReservation(Message, kw_only=True, tag="needs-reservation/1"):
 
     most: Amount
     output_tokens: int
+    is_summary: bool = False
+    """It is for a summary, which has to come first: the conversation does not fit the window."""
 
 
 class ModelFailed(Message, kw_only=True, tag="model-failed/1"):
@@ -55,4 +57,29 @@ class Decide(
     """The journal is durable up to here; the planner loads what it misses."""
     tail: tuple[Entry, ...] = ()
     """The newest entries, so that a planner that served the run before need not load."""
+    reservation: Reservation
+
+
+class Consultation(Message, kw_only=True, tag="consultation/1"):
+    """The model answered, outside a step."""
+
+    consulted: Consulted
+
+
+class Consult(
+    Request[Consultation | NeedsReservation | ModelFailed | NotAsked],
+    kw_only=True,
+    tag="consult/1",
+):
+    """Have the model sum up what no longer fits the window."""
+
+    role = "planner"
+    verb = "consult"
+
+    tenant: str
+    run_id: str
+    agent: str
+    version: int
+    """The journal is durable up to here; the planner loads what it misses."""
+    tail: tuple[Entry, ...] = ()
     reservation: Reservation

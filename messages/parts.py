@@ -202,3 +202,5 @@ class Reservation(Part, kw_only=True):
     """The take that may use it; empty: reserved at creation."""
     is_final: bool = False
     """The one tool-free turn after a budget is gone; it is no step."""
+    is_summary: bool = False
+    """For a summary of what no longer fits the window; it is no step either."""

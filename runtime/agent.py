@@ -14,10 +14,10 @@ from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
-from messages.agent import AgentSpec, ErrorSpec, ModelRole, ModelUse
+from messages.agent import AgentSpec, ContextSpec, ErrorSpec, ModelRole, ModelUse
 from messages.errors import DeclarationError, NotFound
 from messages.parts import JsonValue, Problem
-from runtime.declared import Budget, Progress, code_hash, prompt_size
+from runtime.declared import Budget, Progress, check_room, code_hash, prompt_size
 from runtime.refusals import (
     Open,
     check_options,
@@ -44,6 +44,8 @@ class Options(TypedDict, total=False):
     models: Mapping[ModelRole, str]
     budget: Budget
     progress: Progress
+    window_tokens: int
+    keep_turns: int
     on_policy_deny: Literal["end", "tell"]
     on_expired_approval: Literal["tell", "needs_input"]
     approval_ttl: timedelta
@@ -104,8 +106,12 @@ class Agent(Generic[OutT]):
             tools: What it may call.
             output: The type of what it must hand in; None: free text, and ``done`` is judged
                 after every observation.
-            **options: ``models``: another model for the role "final", the last turn without tools;
-                ``budget`` and ``progress``; ``on_policy_deny``: "end" the run or "tell" the
+            **options: ``models``: other models for the roles "final", the last turn without tools,
+                and "summary", of what no longer fits the window; ``budget`` and ``progress``;
+                ``window_tokens``: no request is larger, its answer included, counted as a token for
+                every byte, which bounds every model (words and JSON have about a third of that);
+                ``keep_turns``: the newest turns that stay whole when others are shortened;
+                ``on_policy_deny``: "end" the run or "tell" the
                 model; ``on_expired_approval``: "tell" or "needs_input"; ``approval_ttl``;
                 ``max_output_tokens`` of one answer; ``escalate_to``: a group asked when
                 ``max_consecutive_errors``, ``max_tool_errors`` or ``max_corrections`` is reached.
@@ -125,6 +131,7 @@ class Agent(Generic[OutT]):
         self._shape: Shape[OutT] | None = (
             None if output is None else Shape(output, f"{what}, output")
         )
+        check_room(what, self._data())
 
     def __repr__(self) -> str:
         return f"<agent {self.name!r}>"
@@ -162,7 +169,17 @@ class Agent(Generic[OutT]):
         return cleaned if isinstance(cleaned, Problem) else Decoded(None, cleaned.value)
 
     def spec(self) -> AgentSpec:
-        """The agent as data, as the loop knows it."""
+        """The agent as data, as the loop knows it; reads the source of its hooks."""
+        hooks = [
+            hook
+            for tool in self.tools
+            for hook in (tool.rule_hook, tool.precondition_hook, tool.lookup_hook)
+        ]
+        data = self._data()
+        return replace(data, code=code_hash(data, [*hooks, self.done_hook]))
+
+    def _data(self) -> AgentSpec:
+        """What is declared, without the hash of it."""
         options = self.options
         spec = AgentSpec(
             name=self.name,
@@ -173,6 +190,7 @@ class Agent(Generic[OutT]):
             tools=tuple(tool.spec() for tool in self.tools),
             limits=options.get("budget", Budget()).limits(),
             progress=options.get("progress", Progress()).spec(),
+            context=_context(options),
             errors=_errors(options),
             output_schema=None if self._shape is None else self._shape.schema,
             has_done=self.done_hook is not None,
@@ -181,14 +199,7 @@ class Agent(Generic[OutT]):
             approval_ttl_s=options.get("approval_ttl", timedelta(hours=2)).total_seconds(),
             max_output_tokens=options.get("max_output_tokens", 4096),
         )
-        hooks = [
-            hook
-            for tool in self.tools
-            for hook in (tool.rule_hook, tool.precondition_hook, tool.lookup_hook)
-        ]
-        return replace(
-            spec, code=code_hash(spec, [*hooks, self.done_hook]), prompt_bytes=prompt_size(spec)
-        )
+        return replace(spec, prompt_bytes=prompt_size(spec))
 
 
 class App:
@@ -271,6 +282,14 @@ def _errors(options: Options) -> ErrorSpec:
         max_total=options.get("max_tool_errors", default.max_total),
         max_corrections=options.get("max_corrections", default.max_corrections),
         escalate_to=options.get("escalate_to"),
+    )
+
+
+def _context(options: Options) -> ContextSpec:
+    default = ContextSpec()
+    return ContextSpec(
+        window_tokens=options.get("window_tokens", default.window_tokens),
+        keep_turns=options.get("keep_turns", default.keep_turns),
     )
 
 

@@ -30,7 +30,9 @@ async def keep_if_large(
     for part in range(parts):
         chunk = data[part * _PART_BYTES : (part + 1) * _PART_BYTES]
         _ = await asking.again(Keep(tenant=tenant, sha256=ref, part=part, parts=parts, data=chunk))
-    return {"beginning": data.decode()[:_PREVIEW_CHARS], "bytes": len(data), "is_cut": True}, ref
+    text = payload if isinstance(payload, str) else data.decode()
+    sizes = {"bytes": len(data), "characters": len(text), "is_cut": True}
+    return {"beginning": text[:_PREVIEW_CHARS], **sizes}, ref
 
 
 async def fetch_artifact(asking: Asking, tenant: str, ref: str) -> JsonValue:

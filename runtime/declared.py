@@ -11,6 +11,7 @@ from messages.agent import AgentSpec, ProgressSpec
 from messages.canon import canonical, digest
 from messages.errors import DeclarationError, UsageError
 from messages.parts import Limits
+from runtime.loop.budget import LEAST_ROOM, room_of
 from runtime.loop.strategies.loop import control_tools
 from runtime.money import microusd
 from runtime.refusals import positive
@@ -100,6 +101,22 @@ class Progress:
             stall_at=self.stall_at,
             window=self.window,
         )
+
+
+def check_room(what: str, spec: AgentSpec) -> None:
+    """Refuse a window that has no room for a run.
+
+    Raises:
+        DeclarationError: Instructions, tools and one answer leave less than ``LEAST_ROOM``.
+    """
+    window, room = spec.context.window_tokens, room_of(spec)
+    if room < LEAST_ROOM:
+        message = (
+            f"{what}: window_tokens={window} is too small:"
+            f" instructions and tools take up to {spec.prompt_bytes}, an answer"
+            f" {spec.max_output_tokens}; it must be at least {window + LEAST_ROOM - room}"
+        )
+        raise DeclarationError(message)
 
 
 def code_hash(spec: AgentSpec, hooks: Iterable[Callable[..., Any] | None]) -> str:

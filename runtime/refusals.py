@@ -20,7 +20,10 @@ _CHOICES = {
     "on_policy_deny": ("end", "tell"),
     "on_expired_approval": ("tell", "needs_input"),
 }
-_COUNTS = ("max_output_tokens", "max_consecutive_errors", "max_tool_errors", "max_corrections")
+_COUNTS = (
+    *("max_output_tokens", "window_tokens", "keep_turns"),
+    *("max_consecutive_errors", "max_tool_errors", "max_corrections"),
+)
 
 
 def positive(owner: str, name: str, value: object, kind: type[int] | type[float]) -> None:

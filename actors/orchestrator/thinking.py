@@ -4,7 +4,15 @@ from msgspec.structs import replace
 
 from actors.orchestrator.hand import Hand
 from messages import events as e
-from messages.decision import Decide, Decision, ModelFailed, NeedsReservation, NotAsked
+from messages.decision import (
+    Consult,
+    Consultation,
+    Decide,
+    Decision,
+    ModelFailed,
+    NeedsReservation,
+    NotAsked,
+)
 from messages.errors import BusError, Busy, NoResponders, RemoteFailure, TooLarge, Unreachable
 from messages.status import Reason, Status
 from runtime.faults import fault
@@ -14,7 +22,7 @@ from runtime.loop.next import last_words
 
 _DECIDE_S = 600.0
 """The longest one attempt of a model may take."""
-_Answer = Decision | NeedsReservation | ModelFailed | NotAsked
+_Answer = Decision | Consultation | NeedsReservation | ModelFailed | NotAsked
 
 
 async def decide(hand: Hand, directive: d.Decide) -> bool:
@@ -43,6 +51,10 @@ async def _noted(hand: Hand, answer: _Answer | None) -> bool:
             pen.may_use_reservation = False
             pen.forget_tail()
             pen.add(answer.decided)
+        case Consultation():
+            pen.may_use_reservation = False
+            pen.forget_tail()
+            pen.add(answer.consulted)
         case NeedsReservation():
             pen.may_use_reservation = True  # the model was not asked
             return await _widen(hand, answer)
@@ -87,7 +99,8 @@ async def _ask(hand: Hand) -> _Answer | None:
     reservation = state.reservation
     if reservation is None:
         return None
-    request = Decide(
+    kind = Consult if reservation.is_summary else Decide
+    request = kind(
         tenant=state.tenant,
         run_id=state.run_id,
         agent=state.agent,
@@ -124,7 +137,13 @@ async def _widen(hand: Hand, needs: NeedsReservation) -> bool:
     reservation = pen.state.reservation
     if reservation is None:
         return True
-    wider = budget.widened(pen.state, reservation, needs.most, needs.output_tokens)
+    wider = budget.widened(
+        pen.state,
+        reservation,
+        needs.most,
+        needs.output_tokens,
+        is_summary=needs.is_summary,
+    )
     if isinstance(wider, budget.Exhausted):
         unpaid = replace(pen.state, reservation=None)  # the open one is given back for the end
         ending = last_words(unpaid, hand.agent, pen.moment(), wider.reason)

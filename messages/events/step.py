@@ -54,6 +54,11 @@ class Recipe(Part, kw_only=True):
     """SHA-256 of the tool schemas sent."""
     first_version: int = 0
     """Cut point: the conversation starts at this entry."""
+    kept_turns: int | None = None
+    """For this request a new conversation began, in which only so many of the newest turns still
+    show their results; None: it went on as it was."""
+    tokens: int = 0
+    """The most that the conversation can have which was sent; 0: not known."""
 
 
 class Decided(Event, kw_only=True, tag="decided/1"):
@@ -83,9 +88,18 @@ class Consulted(Event, kw_only=True, tag="consulted/1"):
     """Another role than the decider asked a model: it spends, it is no step."""
 
     purpose: str
+    text: str = ""
+    """What it said; of a summary, what stands for the turns that are no longer sent."""
+    kept_turns: int = 0
+    """Of a summary: so many of the newest turns are still sent."""
+    tokens: int = 0
+    """Of a summary: the most that the conversation can have which begins with it."""
     usage: Usage
+    is_usage_reported: bool = True
     charged: Amount
     model: str
+    request_id: str = ""
+    started_at: Timestamp = 0.0
     price_date: str = ""
     price: Price | None = None
     """What was charged at; None: no price was known."""

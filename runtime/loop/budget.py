@@ -5,6 +5,8 @@ input has bytes, so prompt bytes plus conversation bytes bound the input. It is 
 entry that closes the step before, so steps and spend are durable before the model is asked.
 """
 
+from msgspec.structs import replace
+
 from messages.agent import AgentSpec, ModelUse
 from messages.base import Part
 from messages.canon import canonical
@@ -28,6 +30,10 @@ KEPT_SHARE = 10
 """One part in ten of tokens, money and seconds is kept back for the final turn."""
 KEPT_MIN_TOKENS = 1_000
 KEPT_MIN_S = 10.0
+
+
+LEAST_ROOM = 2_000
+"""Bytes of conversation with which a run can do anything at all."""
 
 
 class Exhausted(Part, kw_only=True):
@@ -65,9 +71,16 @@ def result_bytes(shown: object) -> int:
     return len(canonical(shown)) + ENVELOPE_BYTES
 
 
+def room_of(agent: AgentSpec) -> int:
+    """Bytes that the conversation of a run may have, beside its prompt and one answer."""
+    beside = agent.prompt_bytes + STEP_OVERHEAD_BYTES + agent.max_output_tokens
+    return agent.context.window_tokens - beside
+
+
 def input_bound(state: LoopState, agent: AgentSpec) -> int:
-    """The most tokens the next request can have as input."""
-    return agent.prompt_bytes + state.context_bytes + STEP_OVERHEAD_BYTES
+    """The most tokens the next request can have as input; what does not fit is shortened."""
+    whole = agent.prompt_bytes + state.context_bytes + STEP_OVERHEAD_BYTES
+    return min(whole, agent.context.window_tokens)
 
 
 def cost_bound(use: ModelUse, input_tokens: int, output_tokens: int) -> int:
@@ -128,7 +141,8 @@ def _room(state: LoopState, agent: AgentSpec) -> int:
     if state.turn is None or state.turn.proposal.kind != "cut":
         return agent.max_output_tokens
     wider = agent.max_output_tokens << min(state.corrections, MOST_DOUBLINGS)
-    return min(wider, max(agent.max_output_tokens, WIDEST_OUTPUT_TOKENS))
+    window = agent.context.window_tokens - input_bound(state, agent)
+    return max(agent.max_output_tokens, min(wider, WIDEST_OUTPUT_TOKENS, window))
 
 
 def _fit(
@@ -177,7 +191,12 @@ def _final_size(agent: AgentSpec, tokens: int) -> tuple[int, int]:
 
 
 def widened(
-    state: LoopState, reservation: Reservation, most: Amount, output_tokens: int
+    state: LoopState,
+    reservation: Reservation,
+    most: Amount,
+    output_tokens: int,
+    *,
+    is_summary: bool = False,
 ) -> Reservation | Exhausted:
     """``reservation`` grown to ``most`` in all, if that still fits beside the final turn."""
     rest = left(state)
@@ -191,10 +210,4 @@ def widened(
         and extra_cost > rest.cost_microusd - kept.cost_microusd
     ):
         return Exhausted(reason=Reason.MAX_USD)
-    return Reservation(
-        step=reservation.step,
-        most=most,
-        output_tokens=output_tokens,
-        take_id=reservation.take_id,
-        is_final=reservation.is_final,
-    )
+    return replace(reservation, most=most, output_tokens=output_tokens, is_summary=is_summary)

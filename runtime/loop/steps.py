@@ -31,15 +31,20 @@ def reserved(state: LoopState, event: e.StepReserved) -> LoopState:
 
 def lost(state: LoopState, event: e.StepLost) -> LoopState:
     """A step whose answer never came is charged as recorded and counts as a step."""
-    is_final = state.reservation is not None and state.reservation.is_final
     return replace(
         state,
         reservation=None,
-        step_count=state.step_count + (0 if is_final else 1),
+        step_count=state.step_count + (1 if _is_step(state) else 0),
         spent=plus(state.spent, event.charged),
         model_calls=state.model_calls + len(event.attempts),
         failed_attempts=0,
     )
+
+
+def _is_step(state: LoopState) -> bool:
+    """The last turn and a summary are none."""
+    reservation = state.reservation
+    return reservation is None or not (reservation.is_final or reservation.is_summary)
 
 
 def attempt_failed(state: LoopState, event: e.AttemptFailed) -> LoopState:
@@ -73,7 +78,9 @@ def decided(state: LoopState, event: e.Decided) -> LoopState:
         usage=state.usage.plus(event.usage),
         spent=plus(state.spent, event.charged),
         exhausted=state.exhausted or _over(state, event),
-        context_bytes=state.context_bytes + budget.talk_bytes(event.content) + told,
+        context_bytes=(event.recipe.tokens or state.context_bytes)
+        + budget.talk_bytes(event.content)
+        + told,
         model_s=state.model_s + event.duration_s,
         model_calls=state.model_calls + max(1, len(event.attempts)),
         failed_attempts=0,
@@ -97,8 +104,12 @@ def _over(state: LoopState, event: e.Decided) -> str:
 
 def consulted(state: LoopState, event: e.Consulted) -> LoopState:
     """A model call outside a step (a summary, a judge) is charged to the run."""
+    is_reserved = state.reservation is not None and state.reservation.is_summary
     return replace(
         state,
+        reservation=None if is_reserved else state.reservation,
+        failed_attempts=0 if is_reserved else state.failed_attempts,
+        context_bytes=event.tokens or state.context_bytes,
         usage=state.usage.plus(event.usage),
         spent=plus(state.spent, event.charged),
         model_s=state.model_s + event.duration_s,

@@ -188,6 +188,8 @@ def _parameters(request: ModelRequest) -> dict[str, JsonValue]:
         parameters["system"] = request.system
     if request.tools:
         parameters["tools"] = list(request.tools)
+    if request.is_summary:
+        parameters["tool_choice"] = {"type": "none"}
     if not request.is_final:
         parameters["cache_control"] = _CACHED
     return parameters

@@ -38,6 +38,8 @@ class ModelRequest(Part, kw_only=True):
     turn: int = 0
     """Decisions before this one in the conversation; 0 is the first."""
     is_final: bool = False
+    is_summary: bool = False
+    """The tools are there since they belong to the conversation; none may be called."""
 
 
 class ModelAnswer(Part, kw_only=True):

@@ -6,12 +6,18 @@ it says what is left of the budget, so that every earlier message stays as it wa
 
 import msgspec
 
+from messages.agent import AgentSpec
 from messages.parts import Evidence, JsonValue, Problem
 from messages.state import CallResult, CallState, LoopState, Turn
+from runtime.loop.budget import room_of
+from runtime.model.cut import cut
 from runtime.model.sendable import Sent
+from runtime.model.shown import Shown
 from runtime.money import usd
 
 _ENCODE = msgspec.json.Encoder().encode
+OPENING = 0.25
+"""Of the room: what goal and inputs may take."""
 _OUTCOMES = {
     "error": "error",
     "cancelled": "cancelled, without a result",
@@ -26,7 +32,9 @@ _UNKNOWN = CallResult(
 )
 
 
-def results(state: LoopState, turn: Turn, ids: tuple[str, ...], now: LoopState) -> list[Sent]:
+def results(
+    state: LoopState, turn: Turn, ids: tuple[str, ...], now: LoopState, agent: AgentSpec
+) -> list[Sent]:
     """One result per tool_use of a turn, in order; else what the turn as a whole is told.
 
     Args:
@@ -34,10 +42,12 @@ def results(state: LoopState, turn: Turn, ids: tuple[str, ...], now: LoopState) 
         turn: the open one.
         ids: of its calls, as they were sent back.
         now: once the next step is reserved, for what is left then.
+        agent: how much it may be shown.
     """
     evidence = {item.id: item for item in state.evidence[-len(turn.calls) - 8 :]}
+    shown = Shown.of(agent, len(turn.calls))
     told = [
-        (ids[call.ordinal], *_result(result, evidence.get(result.evidence_id or "")))
+        (ids[call.ordinal], *_result(result, evidence.get(result.evidence_id or ""), shown))
         for call in turn.calls
         if (result := _ended(call)) is not None
     ]
@@ -52,11 +62,16 @@ def results(state: LoopState, turn: Turn, ids: tuple[str, ...], now: LoopState) 
     return [_block(*one) for one in told]
 
 
-def opening(state: LoopState) -> Sent:
+def opening(state: LoopState, agent: AgentSpec) -> Sent:
     """The first words to the model: the goal, what it was given, what it may spend."""
-    text = state.goal
+    most = int(OPENING * room_of(agent))
+    text = cut(state.goal, most)
     if state.inputs:
-        text += f"\n\nInputs (data):\n{_json(state.inputs)}"
+        given = _json(state.inputs)
+        kept = cut(given, max(most - len(text.encode()), 0))
+        text += f"\n\nInputs (data):\n{kept}"
+        if kept != given:
+            text += f"\n(cut: the first {len(kept)} of {len(given)} characters)"
     return text_block(f"{text}\n\nBudget: {_json(left_of(state))}")
 
 
@@ -111,7 +126,7 @@ def _ended(call: CallState) -> CallResult | None:
     return _UNKNOWN if call.phase == "unknown" else call.result
 
 
-def _result(result: CallResult, evidence: Evidence | None) -> tuple[Sent, bool]:
+def _result(result: CallResult, evidence: Evidence | None, limits: Shown) -> tuple[Sent, bool]:
     """What is shown of how a call ended, and whether that is an error."""
     shown: Sent = {}
     if evidence is not None:
@@ -119,10 +134,8 @@ def _result(result: CallResult, evidence: Evidence | None) -> tuple[Sent, bool]:
             "evidence": evidence.id,
             "source": evidence.source,
             "request_id": evidence.request_id,
-            "data": evidence.payload,
+            **limits.of_evidence(evidence),
         }
-        if evidence.ref is not None:
-            shown["whole"] = f"artifact {evidence.ref}"
         if evidence.notes:
             shown["notes"] = list(evidence.notes)
     if result.problem is not None:

@@ -165,6 +165,8 @@ class ScriptedModel:
         )
 
     def _due(self, request: ModelRequest) -> Turn:
+        if request.is_summary:  # no decision, so it is no turn of the script
+            return say(f"The first {request.turn} turns went as the script says.")
         if callable(self._script):
             view = View(
                 request.goal, request.inputs, request.turn, request.is_final, request.messages

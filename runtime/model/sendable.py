@@ -11,7 +11,8 @@ from messages.parts import UNREADABLE, Block, JsonValue
 Sent = dict[str, JsonValue]
 """One message of the provider's conversation, or one block of it."""
 
-_THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+"""Blocks whose signature binds them to what came before them."""
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 """A tool name as the provider takes it."""
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -42,7 +43,7 @@ def sendable(content: tuple[Block, ...], ids: tuple[str, ...]) -> list[Sent]:
     """A turn as it may be sent back, its signed blocks untouched; nothing if it only thought."""
     left = iter(ids)
     blocks = [_legal(block, left) for block in content if _may_be_sent(block)]
-    return blocks if any(b.get("type") not in _THOUGHTS for b in blocks) else []
+    return blocks if any(b.get("type") not in THOUGHTS for b in blocks) else []
 
 
 def _may_be_sent(block: Block) -> bool:

@@ -52,6 +52,7 @@ from runtime.bus.wire import Pace
 from runtime.clock import MachineClock, MachineIds
 from runtime.ledger.memory import MemoryLedger
 from runtime.ledger.port import GroupAnswer
+from runtime.ledger.tables import RunHead
 from runtime.loop.evolve import fold
 from runtime.loop.start import first_entry
 from runtime.model import scripted
@@ -271,10 +272,14 @@ class Stage:
             self._specs, _ = await anyio.to_thread.run_sync(work)
         return self._specs
 
+    def row(self, run_id: str = RUN) -> RunHead:
+        """The run's row."""
+        return self.ledger.inner.tables.runs[(TENANT, run_id)]
+
     async def owned(self, run_id: str = RUN, *, is_owned: bool) -> None:
         """Wait until somebody owns the run, or nobody."""
         with anyio.fail_after(PATIENCE_S):
-            while (self.ledger.inner.tables.runs[(TENANT, run_id)].owner is not None) != is_owned:
+            while (self.row(run_id).owner is not None) != is_owned:
                 await self.ledger.changed.wait()
 
     async def create(

@@ -138,7 +138,7 @@ async def test_a_cut_answer_gets_more_room_twice_and_then_the_run_ends() -> None
 async def test_what_the_budget_cannot_widen_is_asked_for_again_as_before() -> None:
     cut = raw(text("So"), stop_reason="max_tokens")
     on, _ = stage(cut, finish("ok"), max_output_tokens=1024)
-    await on.create(limits=Limits(max_tokens=7_500))
+    await on.create(limits=Limits(max_tokens=7_200))
     state = await on.play()
     assert state.status is Status.SUCCEEDED
     assert 256 <= on.model.requests[1].max_output_tokens < 2048

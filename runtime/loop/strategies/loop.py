@@ -16,6 +16,12 @@ WAIT = "wait"
 GIVE_UP = "give_up"
 CONTROL_TOOLS = (FINISH, ASK_USER, WAIT, GIVE_UP)
 
+NOTES = "keep_notes"
+TODO = "keep_todo"
+READ_RESULT = "read_result"
+MEMORY = frozenset({NOTES, TODO})
+"""Tools of ours with which the model keeps its own words; those are no evidence of anything."""
+
 _MAX_WAIT_S = 86_400.0
 _NO_OBJECT = "they are not an object"
 

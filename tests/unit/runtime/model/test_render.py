@@ -17,11 +17,10 @@ from messages.parts import Amount, Block, Limits, Reservation
 from messages.state import LoopState
 from runtime.loop.budget import LEFT_BYTES, STEP_OVERHEAD_BYTES, input_bound
 from runtime.loop.interrupted import left_over
+from runtime.model.conversation import Conversation
+from runtime.model.fold import fold_conversation
 from runtime.model.render import (
     FINAL_OVERHEAD_BYTES,
-    Conversation,
-    fold_conversation,
-    input_size,
     request_of,
     tools_of,
 )
@@ -44,10 +43,10 @@ from tests.unit.runtime.loop.tales import (
 STEP = Reservation(step=2, most=Amount(tokens=5_000), output_tokens=700, take_id="t")
 
 
-def talk_of(entries: Iterable[Entry]) -> Conversation:
+def talk_of(entries: Iterable[Entry], agent: AgentSpec = SPEC) -> Conversation:
     talk: Conversation | None = None
     for entry in entries:
-        talk = fold_conversation(talk, entry)
+        talk = fold_conversation(talk, entry, agent)
     assert talk is not None
     return talk
 
@@ -57,7 +56,7 @@ def talks_of(world: World) -> list[Conversation]:
     talk: Conversation | None = None
     found: list[Conversation] = []
     for entry in world.journal:
-        talk = fold_conversation(talk, entry)
+        talk = fold_conversation(talk, entry, world.spec)
         reservation = talk.state.reservation
         if reservation is not None and not reservation.is_final:
             found.append(talk)
@@ -71,7 +70,7 @@ def told_of(*turns: Sequence[e.AnyEvent], spec: AgentSpec = SPEC) -> Conversatio
         world.add(*events)
         world.add(e.StepReserved(reservation=replace(STEP, step=step)))
         world.flush()
-    return talk_of(world.journal)
+    return talk_of(world.journal, spec)
 
 
 def ids(message: Sent, kind: str, key: str) -> list[str]:
@@ -125,7 +124,9 @@ def test_the_loops_bound_covers_what_is_rendered(seed: int, spec: AgentSpec) -> 
     """So that the planner need not widen a reservation; which it does where this fails."""
     for talk in talks_of(World(seed, spec=spec).play()):
         state = replace(talk.state, reservation=None)
-        assert input_size(talk, spec) + STEP_OVERHEAD_BYTES <= input_bound(state, spec)
+        assert spec.prompt_bytes + talk.most_tokens + STEP_OVERHEAD_BYTES <= input_bound(
+            state, spec
+        )
 
 
 @given(SEEDS, AGENTS)
@@ -153,7 +154,7 @@ def test_folding_entry_by_entry_is_folding_at_once() -> None:
     talk = talk_of(entries)
     assert talk.state.version == 4
     assert talk.turns == 2
-    assert fold_conversation(talk_of(entries[:4]), entries[4]) == talk
+    assert fold_conversation(talk_of(entries[:4]), entries[4], SPEC) == talk
 
 
 # ------------------------------------------------------------------ what is said
@@ -178,7 +179,7 @@ def test_the_newest_result_says_what_is_left_and_no_other() -> None:
     )
     state = told(state, *left_over(state))
     assert state.turn is not None
-    first, last = results(state, state.turn, ("t1", "t2"), state)
+    first, last = results(state, state.turn, ("t1", "t2"), state, SPEC)
     assert "budget_left" not in first["content"]
     assert msgspec.json.decode(last["content"])["budget_left"] == {
         "steps": 3,
@@ -206,7 +207,7 @@ def test_a_call_whose_outcome_was_never_known_has_its_result_too() -> None:
     state = intended(allowed("look", "mail"), 1)
     state = told(state, *left_over(state))
     assert state.turn is not None
-    never_ran, unknown = results(state, state.turn, ("t1", "t2"), state)
+    never_ran, unknown = results(state, state.turn, ("t1", "t2"), state, SPEC)
     assert (never_ran["tool_use_id"], unknown["tool_use_id"]) == ("t1", "t2")
     assert msgspec.json.decode(never_ran["content"])["outcome"] == "not_started, not executed"
     said = msgspec.json.decode(unknown["content"])
@@ -372,7 +373,7 @@ def test_the_final_request_fits_its_reservation(
 ) -> None:
     """By bytes, whatever the run is about: the final turn lies inside the ceiling."""
     spec = replace(SPEC, instructions="ß" * instructions)
-    talk = talk_of(World(seed, spec=spec).play().journal)
+    talk = talk_of(World(seed, spec=spec).play().journal, spec)
     talk = replace(talk, state=replace(talk.state, goal=goal))
     output = min(1_000, tokens // 2)
     final = replace(STEP, most=Amount(tokens=tokens), output_tokens=output, is_final=True)

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messages.agent import AgentSpec
+from runtime.model.fold import fold_conversation
 from runtime.model.port import ModelRequest
-from runtime.model.render import Conversation, fold_conversation, request_of, tools_of
+from runtime.model.render import request_of, tools_of
 from tests.fakes.rules import broken_rule
 from tests.unit.runtime.loop.loop_world import World, variants
 
@@ -26,10 +27,10 @@ def body_of(request: ModelRequest) -> dict[str, Any]:
 def test_every_request_of_a_run_keeps_the_rules(seed: int, spec: AgentSpec) -> None:
     world = World(seed, spec=spec).play()
     tools = tools_of(spec)
-    talk: Conversation | None = None
+    talk = None
     before: list[dict[str, Any]] = []
     for entry in world.journal:
-        talk = fold_conversation(talk, entry)
+        talk = fold_conversation(talk, entry, spec)
         reservation = talk.state.reservation
         if reservation is None or talk.state.status.is_suspended:
             continue

@@ -1,0 +1,144 @@
+"""A conversation that outgrows its window goes on as a new one. Pure.
+
+In this order (REQUIREMENTS.md C19, D10): results of older turns are left out; where that is not
+enough, older turns as a whole, of which the model has written a summary. Calls and results are
+never separated: turns are cut between, not within. Thoughts are bound by their signature to what
+came before them, so a new conversation has none. What survives both, word for word: the task, what
+people said, the notes and the to-do list that the model keeps.
+"""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from messages import events as e
+from messages.agent import AgentSpec
+from runtime.loop.budget import room_of
+from runtime.loop.strategies.loop import NOTES, TODO
+from runtime.model.conversation import Conversation, size_of
+from runtime.model.results import text_block
+from runtime.model.sendable import THOUGHTS, Sent
+
+FULL = 0.8
+"""Of the room: a conversation that is longer begins anew (REQUIREMENTS.md D10)."""
+TARGET = 0.5
+"""Of the room: what a new one may begin with, so that it lasts for some turns."""
+SUMMARY = 0.15
+"""Of the room: what a summary may take."""
+_LEFT_OUT = "results that say cleared are no longer shown"
+_NO_TEXT = "Nothing was summed up."
+
+
+class Shorter(NamedTuple):
+    """What has to be done before the next request.
+
+    Attributes:
+        kind: ``clear``: results are left out; ``sum_up``: turns, once the model has summed them up.
+        kept_turns: So many of the newest stay as they are.
+    """
+
+    kind: Literal["clear", "sum_up"]
+    kept_turns: int
+
+
+def plan(talk: Conversation, agent: AgentSpec) -> Shorter | None:
+    """How to go on with a conversation; None: as it is.
+
+    What a new one will have is judged by how many tokens the present one has for its bytes; half of
+    the room is wide enough for that.
+    """
+    room = room_of(agent)
+    likely = talk.likely_tokens
+    if likely <= FULL * room:
+        return None
+    rounds, target = talk.rounds, TARGET * room * talk.size / likely
+    kept = range(min(agent.context.keep_turns, len(rounds) - 1), 0, -1)
+    if not kept:
+        return None
+    for count in kept:
+        if cleared(talk, count, 0).size <= target:
+            return Shorter("clear", count)
+    beside = SUMMARY * room + size_of(({"role": "user", "content": list(talk.heading)},))
+    for count in kept:
+        if size_of(talk.messages[rounds[-count] :]) + beside <= target:
+            return Shorter("sum_up", count)
+    return Shorter("sum_up", 1)
+
+
+def old_turns(talk: Conversation, kept_turns: int) -> tuple[Sent, ...]:
+    """The messages before the newest turns: what a summary is written of."""
+    return talk.messages[: talk.rounds[-kept_turns]]
+
+
+def summary_bytes(agent: AgentSpec) -> int:
+    """The most that a summary may take."""
+    return int(SUMMARY * room_of(agent))
+
+
+# ------------------------------------------------------------------ the new conversation
+def cleared(talk: Conversation, kept_turns: int, version: int) -> Conversation:
+    """The same turns, without the results of all but the newest ones."""
+    border = talk.rounds[-kept_turns]
+    talk = replace(talk, left_out=talk.turns - kept_turns)
+    first, *rest = talk.messages
+    old = [_without_results(message) for message in rest[: border - 1]]
+    behind = first["content"][len(talk.heading) :]
+    return _begun(talk, behind, [*old, *rest[border - 1 :]], version)
+
+
+def summed_up(talk: Conversation, event: e.Consulted, version: int) -> Conversation:
+    """The newest turns, after a summary of all others."""
+    kept = talk.messages[talk.rounds[-event.kept_turns] :]
+    talk = replace(talk, summary=event.text or _NO_TEXT, left_out=talk.turns - event.kept_turns)
+    return _begun(talk, [], list(kept), version)
+
+
+def _begun(talk: Conversation, behind: list[Sent], rest: list[Sent], version: int) -> Conversation:
+    heading = (talk.heading[0], *_standing_for(talk, rest))
+    first: Sent = {"role": "user", "content": [*heading, *behind]}
+    messages = (first, *(_without_thoughts(message) for message in rest))
+    size = size_of(messages)
+    return replace(
+        talk,
+        messages=messages,
+        heading=heading,
+        size=size,
+        most_tokens=size,
+        is_counted=False,
+        first_version=version,
+    )
+
+
+def _standing_for(talk: Conversation, rest: list[Sent]) -> list[Sent]:
+    """What is said in place of what is no longer sent; ``rest`` is."""
+    left_out = f"(A new conversation: the first {talk.left_out} turns are shortened; {_LEFT_OUT}.)"
+    blocks = [text_block(left_out)]
+    if talk.summary:
+        blocks.append(text_block(f"Your summary of what happened so far:\n{talk.summary}"))
+        blocks += [words for words in talk.said if all(words not in m["content"] for m in rest)]
+    for name, what in ((NOTES, "Your notes"), (TODO, "Your to-do list")):
+        if name in talk.memory:
+            kept = msgspec.json.encode(talk.memory[name]).decode()
+            blocks.append(text_block(f"{what}: {kept}"))
+    return blocks
+
+
+def _without_results(message: Sent) -> Sent:
+    return {**message, "content": [_without_result(block) for block in message["content"]]}
+
+
+def _without_result(block: Sent) -> Sent:
+    """What is left names the evidence and how the call ended."""
+    if block.get("type") != "tool_result":
+        return block
+    known: Sent = msgspec.json.decode(block["content"])
+    left: Sent = {name: known[name] for name in ("evidence", "error", "outcome") if name in known}
+    return {**block, "content": msgspec.json.encode({**left, "cleared": True}).decode()}
+
+
+def _without_thoughts(message: Sent) -> Sent:
+    if message["role"] != "assistant":
+        return message
+    blocks = [block for block in message["content"] if block.get("type") not in THOUGHTS]
+    return {**message, "content": blocks}
