@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from messages.agent import AgentSpec, ErrorSpec, ModelRole, ModelUse
 from messages.errors import DeclarationError, NotFound
-from messages.parts import JsonValue, Problem
+from messages.parts import JsonValue, Limits, Problem
 from runtime.declared import Budget, Progress, code_hash, prompt_size
 from runtime.refusals import (
     Open,
@@ -47,6 +47,7 @@ class Options(TypedDict, total=False):
     on_policy_deny: Literal["end", "tell"]
     on_expired_approval: Literal["tell", "needs_input"]
     approval_ttl: timedelta
+    max_wait: timedelta
     max_output_tokens: int
     escalate_to: str | None
     max_consecutive_errors: int
@@ -107,6 +108,7 @@ class Agent(Generic[OutT]):
             **options: ``models``: another model for the role "final", the last turn without tools;
                 ``budget`` and ``progress``; ``on_policy_deny``: "end" the run or "tell" the
                 model; ``on_expired_approval``: "tell" or "needs_input"; ``approval_ttl``;
+                ``max_wait``: the most that a run may wait in all because the model asks for it;
                 ``max_output_tokens`` of one answer; ``escalate_to``: a group asked when
                 ``max_consecutive_errors``, ``max_tool_errors`` or ``max_corrections`` is reached.
 
@@ -171,7 +173,7 @@ class Agent(Generic[OutT]):
             roles={role: ModelUse(model=m) for role, m in options.get("models", {}).items()},
             instructions=self.instructions,
             tools=tuple(tool.spec() for tool in self.tools),
-            limits=options.get("budget", Budget()).limits(),
+            limits=_limits(options),
             progress=options.get("progress", Progress()).spec(),
             errors=_errors(options),
             output_schema=None if self._shape is None else self._shape.schema,
@@ -262,6 +264,12 @@ class App:
             return
         async with self._deps() as deps:
             yield deps
+
+
+def _limits(options: Options) -> Limits:
+    limits = options.get("budget", Budget()).limits()
+    max_wait = options.get("max_wait")
+    return replace(limits, max_wait_s=max_wait.total_seconds()) if max_wait else limits
 
 
 def _errors(options: Options) -> ErrorSpec:

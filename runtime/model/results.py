@@ -8,6 +8,7 @@ import msgspec
 
 from messages.parts import Evidence, JsonValue, Problem
 from messages.state import CallResult, CallState, LoopState, Turn
+from runtime.loop import waiting
 from runtime.model.sendable import Sent
 from runtime.money import usd
 
@@ -81,6 +82,8 @@ def left_of(state: LoopState) -> Sent:
     }
     if limits.max_cost_microusd is not None:
         left["usd"] = usd(max(limits.max_cost_microusd - spent.cost_microusd, 0))
+    if state.waited_s:  # of no interest to a run that never waits
+        left["wait_seconds"] = int(waiting.left_s(state))
     return left
 
 

@@ -46,13 +46,14 @@ def hash_or_none(value: str | None) -> str | None:
 
 
 def limits_view(limits: Limits) -> View:
-    """The four budgets; ``max_usd`` null is no cost limit."""
+    """The budgets; ``max_usd`` null is no cost limit."""
     cost = limits.max_cost_microusd
     return {
         "max_steps": limits.max_steps,
         "max_tokens": limits.max_tokens,
         "max_usd": None if cost is None else usd(cost),
         "max_seconds": limits.max_seconds,
+        "max_wait_seconds": limits.max_wait_s,
     }
 
 
