@@ -172,6 +172,8 @@ class Evidence(Part, kw_only=True):
     """SHA-256 of the whole payload in the artifacts, where it was too large to carry."""
     notes: tuple[str, ...] = ()
     """What the cleaning point had to change, in words the model can see."""
+    reused: str = ""
+    """The evidence that this repeats: the tool was not called again. Empty: it was called."""
 
 
 class Attempt(Part, kw_only=True):

@@ -183,7 +183,8 @@ def _rechecked(state: LoopState, event: e.Rechecked) -> LoopState:
 
 def _observed(state: LoopState, event: e.Observed) -> LoopState:
     call = calls.call_of(state, event.ordinal)
-    is_run = event.kind in {"ok", "error", "unknown"}
+    is_reused = event.evidence is not None and event.evidence.reused != ""
+    is_run = event.kind in {"ok", "error", "unknown"} and not is_reused
     seconds = event.evidence.duration_s if event.evidence else 0.0
     seconds = seconds or sum(attempt.duration_s for attempt in event.attempts)
     state = replace(

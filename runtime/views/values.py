@@ -87,6 +87,8 @@ def evidence_view(evidence: Evidence) -> View:
         view["payload"] = evidence.payload
     else:
         view["ref"] = evidence.ref
+    if evidence.reused:
+        view["reused"] = evidence.reused
     if evidence.notes:
         view["notes"] = list(evidence.notes)
     return view
