@@ -107,12 +107,14 @@ class Price(Rates, kw_only=True):
 
 
 class Limits(Part, kw_only=True):
-    """The four budgets of a run; ``max_cost_microusd`` None is no cost limit."""
+    """The budgets of a run; ``max_cost_microusd`` None is no cost limit."""
 
     max_steps: int = 25
     max_tokens: int = 200_000
     max_cost_microusd: int | None = None
     max_seconds: float = 300.0
+    max_wait_s: float = 86_400.0
+    """The most that the model may let the run wait in all."""
 
 
 class Amount(Part, kw_only=True):
@@ -172,6 +174,8 @@ class Evidence(Part, kw_only=True):
     """SHA-256 of the whole payload in the artifacts, where it was too large to carry."""
     notes: tuple[str, ...] = ()
     """What the cleaning point had to change, in words the model can see."""
+    reused: str = ""
+    """The evidence that this repeats: the tool was not called again. Empty: it was called."""
 
 
 class Attempt(Part, kw_only=True):

@@ -107,6 +107,8 @@ class Proposal(Part, kw_only=True):
     seconds: float = 0.0
     control_id: str | None = None
     """tool_use id of the control call, which needs a result too."""
+    problem: Problem | None = None
+    """What is wrong with the arguments of a control call."""
 
 
 class Turn(Part, kw_only=True):
@@ -125,7 +127,9 @@ class Turn(Part, kw_only=True):
     is_met: bool = False
     """The predicate holds: what is left is to look the executed writes up."""
     is_waited: bool = False
-    """The wait it asked for is over."""
+    """The wait it asked for was begun."""
+    waits_until: Timestamp = 0.0
+    """The end of that wait, whatever else makes the run stop or go on meanwhile."""
     warning: str = ""
     """The progress monitor's word on a turn without calls, shown beside what was wrong with it."""
     stopped_by: str = ""
@@ -231,6 +235,8 @@ class LoopState(Part, kw_only=True):
     active_s: float = 0.0
     suspended_s: float = 0.0
     suspended_at: Timestamp | None = None
+    waited_s: float = 0.0
+    """What the model's own waits have used of ``limits.max_wait_s``."""
     model_s: float = 0.0
     tool_s: float = 0.0
     model_calls: int = 0

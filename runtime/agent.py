@@ -10,14 +10,24 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
-from messages.agent import AgentSpec, ContextSpec, ErrorSpec, ModelRole, ModelUse
+from messages.agent import AgentSpec, ModelUse
 from messages.errors import DeclarationError, NotFound
 from messages.parts import JsonValue, Problem
-from runtime.declared import Budget, Progress, check_room, code_hash, prompt_size
+from runtime.declared import (
+    Budget,
+    Options,
+    Progress,
+    check_room,
+    code_hash,
+    context_of,
+    errors_of,
+    limits_of,
+    prompt_size,
+)
 from runtime.refusals import (
     Open,
     check_options,
@@ -36,24 +46,6 @@ from runtime.tools.tool import Tool
 __all__ = ["Agent", "App", "Budget", "Options", "Progress"]
 
 OutT = TypeVar("OutT")
-
-
-class Options(TypedDict, total=False):
-    """What an agent may say besides; see ``Agent``."""
-
-    models: Mapping[ModelRole, str]
-    budget: Budget
-    progress: Progress
-    window_tokens: int
-    keep_turns: int
-    on_policy_deny: Literal["end", "tell"]
-    on_expired_approval: Literal["tell", "needs_input"]
-    approval_ttl: timedelta
-    max_output_tokens: int
-    escalate_to: str | None
-    max_consecutive_errors: int
-    max_tool_errors: int
-    max_corrections: int
 
 
 class Agent(Generic[OutT]):
@@ -113,6 +105,7 @@ class Agent(Generic[OutT]):
                 ``keep_turns``: the newest turns that stay whole when others are shortened;
                 ``on_policy_deny``: "end" the run or "tell" the
                 model; ``on_expired_approval``: "tell" or "needs_input"; ``approval_ttl``;
+                ``max_wait``: the most that a run may wait in all because the model asks for it;
                 ``max_output_tokens`` of one answer; ``escalate_to``: a group asked when
                 ``max_consecutive_errors``, ``max_tool_errors`` or ``max_corrections`` is reached.
 
@@ -188,10 +181,10 @@ class Agent(Generic[OutT]):
             roles={role: ModelUse(model=m) for role, m in options.get("models", {}).items()},
             instructions=self.instructions,
             tools=tuple(tool.spec() for tool in self.tools),
-            limits=options.get("budget", Budget()).limits(),
+            limits=limits_of(options),
             progress=options.get("progress", Progress()).spec(),
-            context=_context(options),
-            errors=_errors(options),
+            context=context_of(options),
+            errors=errors_of(options),
             output_schema=None if self._shape is None else self._shape.schema,
             has_done=self.done_hook is not None,
             on_policy_deny=options.get("on_policy_deny", "end"),
@@ -273,24 +266,6 @@ class App:
             return
         async with self._deps() as deps:
             yield deps
-
-
-def _errors(options: Options) -> ErrorSpec:
-    default = ErrorSpec()
-    return ErrorSpec(
-        max_consecutive=options.get("max_consecutive_errors", default.max_consecutive),
-        max_total=options.get("max_tool_errors", default.max_total),
-        max_corrections=options.get("max_corrections", default.max_corrections),
-        escalate_to=options.get("escalate_to"),
-    )
-
-
-def _context(options: Options) -> ContextSpec:
-    default = ContextSpec()
-    return ContextSpec(
-        window_tokens=options.get("window_tokens", default.window_tokens),
-        keep_turns=options.get("keep_turns", default.keep_turns),
-    )
 
 
 def _by_name(agents: Sequence[Agent[Any]]) -> dict[str, Agent[Any]]:

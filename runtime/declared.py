@@ -1,13 +1,14 @@
-"""Budget and progress as a user declares them, and what is computed from a declaration."""
+"""What a user says of an agent besides its tools, and what is computed from a declaration."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from datetime import timedelta
+from typing import Any, Literal, TypedDict
 
 from msgspec.structs import replace
 
-from messages.agent import AgentSpec, ProgressSpec
+from messages.agent import AgentSpec, ContextSpec, ErrorSpec, ModelRole, ProgressSpec
 from messages.canon import canonical, digest
 from messages.errors import DeclarationError, UsageError
 from messages.parts import Limits
@@ -101,6 +102,52 @@ class Progress:
             stall_at=self.stall_at,
             window=self.window,
         )
+
+
+class Options(TypedDict, total=False):
+    """What an agent may say besides; see ``Agent``."""
+
+    models: Mapping[ModelRole, str]
+    budget: Budget
+    progress: Progress
+    window_tokens: int
+    keep_turns: int
+    on_policy_deny: Literal["end", "tell"]
+    on_expired_approval: Literal["tell", "needs_input"]
+    approval_ttl: timedelta
+    max_wait: timedelta
+    max_output_tokens: int
+    escalate_to: str | None
+    max_consecutive_errors: int
+    max_tool_errors: int
+    max_corrections: int
+
+
+def limits_of(options: Options) -> Limits:
+    """The most that a run may use, waiting included."""
+    limits = options.get("budget", Budget()).limits()
+    max_wait = options.get("max_wait")
+    return replace(limits, max_wait_s=max_wait.total_seconds()) if max_wait else limits
+
+
+def errors_of(options: Options) -> ErrorSpec:
+    """The ceilings on errors."""
+    default = ErrorSpec()
+    return ErrorSpec(
+        max_consecutive=options.get("max_consecutive_errors", default.max_consecutive),
+        max_total=options.get("max_tool_errors", default.max_total),
+        max_corrections=options.get("max_corrections", default.max_corrections),
+        escalate_to=options.get("escalate_to"),
+    )
+
+
+def context_of(options: Options) -> ContextSpec:
+    """How much the model is shown at once."""
+    default = ContextSpec()
+    return ContextSpec(
+        window_tokens=options.get("window_tokens", default.window_tokens),
+        keep_turns=options.get("keep_turns", default.keep_turns),
+    )
 
 
 def check_room(what: str, spec: AgentSpec) -> None:

@@ -24,6 +24,8 @@ _COUNTS = (
     *("max_output_tokens", "window_tokens", "keep_turns"),
     *("max_consecutive_errors", "max_tool_errors", "max_corrections"),
 )
+_SPANS = {"approval_ttl": None, "max_wait": timedelta(days=366)}
+"""Options that are a stretch of time, and the longest; a date must be able to show its end."""
 
 
 def positive(owner: str, name: str, value: object, kind: type[int] | type[float]) -> None:
@@ -107,11 +109,20 @@ def _check_option(what: str, name: str, value: object) -> None:
         _check_models(what, value)
     elif name == "escalate_to" and value is not None:
         checked_name(f"{what}: escalate_to= is a group, not", value)
-    elif name == "approval_ttl" and not (isinstance(value, timedelta) and value > timedelta()):
-        message = f"{what}: approval_ttl= is a positive timedelta, not {value!r:.60}"
-        raise DeclarationError(message)
+    elif name in _SPANS:
+        _check_span(what, name, value)
     elif name in {"budget", "progress"} and type(value).__name__ != name.capitalize():
         message = f"{what}: {name}= is {name.capitalize()}(...), not {value!r:.60}"
+        raise DeclarationError(message)
+
+
+def _check_span(what: str, name: str, value: object) -> None:
+    longest = _SPANS[name]
+    if not isinstance(value, timedelta) or value <= timedelta():
+        message = f"{what}: {name}= is a positive timedelta, not {value!r:.60}"
+        raise DeclarationError(message)
+    if longest is not None and value > longest:
+        message = f"{what}: {name}= is at most {longest.days} days, not {value!r:.60}"
         raise DeclarationError(message)
 
 

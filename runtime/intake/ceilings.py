@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from messages.agent import AgentSpec
 from messages.errors import BadTask, NotAllowed, UsageError
 from messages.parts import Limits
@@ -44,7 +46,8 @@ def ceiling_of(spec: AgentSpec, settings: Settings, tenant: str) -> Limits:
 def lowered(limits: Limits, budgets: Budgets) -> Limits:
     """The smaller of both, budget by budget."""
     cost = None if budgets.max_usd is None else microusd(budgets.max_usd)
-    return Limits(
+    return replace(
+        limits,
         max_steps=_least(limits.max_steps, budgets.max_steps),
         max_tokens=_least(limits.max_tokens, budgets.max_tokens),
         max_cost_microusd=cost
@@ -65,7 +68,8 @@ def effective_limits(ceiling: Limits, asked: TaskLimits) -> Limits:
     top = ceiling.max_cost_microusd
     if cost is not None and top is not None and cost > top:
         raise _too_high("max_usd", asked.max_usd or "", usd(top))
-    return Limits(
+    return replace(
+        ceiling,
         max_steps=_lower("max_steps", ceiling.max_steps, asked.max_steps),
         max_tokens=_lower("max_tokens", ceiling.max_tokens, asked.max_tokens),
         max_cost_microusd=top if cost is None else cost,

@@ -183,7 +183,8 @@ def _rechecked(state: LoopState, event: e.Rechecked) -> LoopState:
 
 def _observed(state: LoopState, event: e.Observed) -> LoopState:
     call = calls.call_of(state, event.ordinal)
-    is_run = event.kind in {"ok", "error", "unknown"}
+    is_reused = event.evidence is not None and event.evidence.reused != ""
+    is_run = event.kind in {"ok", "error", "unknown"} and not is_reused
     seconds = event.evidence.duration_s if event.evidence else 0.0
     seconds = seconds or sum(attempt.duration_s for attempt in event.attempts)
     state = replace(
@@ -238,9 +239,12 @@ def _suspended(state: LoopState, event: e.Suspended) -> LoopState:
     turn = state.turn
     if event.reason == Reason.RETRY_AFTER and event.until is not None:
         return replace(state, retry_at=event.until)
-    if event.status is Status.WAITING and turn is not None and turn.proposal.kind == "wait":
-        return steps.in_turn(state, is_waited=True)
-    return state
+    if event.status is not Status.WAITING or turn is None or turn.proposal.kind != "wait":
+        return state
+    if turn.is_waited:  # a signal that changes nothing writes the same wait once more
+        return state
+    state = replace(state, waited_s=state.waited_s + turn.proposal.seconds)
+    return steps.in_turn(state, is_waited=True, waits_until=event.until or 0.0)
 
 
 def _child_ended(state: LoopState, event: e.ChildEnded) -> LoopState:

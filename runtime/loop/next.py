@@ -7,7 +7,7 @@ how far the run came, and the same order goes on from there.
 from messages.agent import AgentSpec
 from messages.state import CallState, LoopState, Turn
 from messages.status import Reason, Status
-from runtime.loop import budget
+from runtime.loop import budget, waiting
 from runtime.loop.broken import BROKEN, broken
 from runtime.loop.calls import OPEN_PHASES, PERSON_DENIED
 from runtime.loop.completion import succeed
@@ -225,11 +225,7 @@ def _proposed_ending(
         case "give_up":
             return Finish(status=Status.FAILED, reason=Reason.NO_ACTION, why=proposal.text)
         case "wait":
-            if turn.is_waited:
-                return None
-            return Suspend(
-                status=Status.WAITING, reason=Reason.TIMER, until=now.at + proposal.seconds
-            )
+            return waiting.next_of(state, turn, now)
         case "final":
             reason = (
                 Reason(state.exhausted) if state.exhausted else _spent_budget(state, agent, now)

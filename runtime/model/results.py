@@ -9,6 +9,7 @@ import msgspec
 from messages.agent import AgentSpec
 from messages.parts import Evidence, JsonValue, Problem
 from messages.state import CallResult, CallState, LoopState, Turn
+from runtime.loop import waiting
 from runtime.loop.budget import room_of
 from runtime.model.cut import cut
 from runtime.model.sendable import Sent
@@ -98,6 +99,8 @@ def left_of(state: LoopState) -> Sent:
     }
     if limits.max_cost_microusd is not None:
         left["usd"] = usd(max(limits.max_cost_microusd - spent.cost_microusd, 0))
+    if state.waited_s:  # of no interest to a run that never waits
+        left["wait_seconds"] = int(waiting.left_s(state))
     return left
 
 

@@ -5,6 +5,7 @@ decoded arguments, who asks, and the limits of policy.toml. Whatever goes wrong 
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from messages.authority import Verdict
@@ -136,7 +137,7 @@ def _rule(
         return _failed(name, error_text(error))
     if not isinstance(ruling, Ruling):
         return _failed(name, f"it returned {type(ruling).__name__}, not allow(), ask() or deny()")
-    return Opinion(name, ruling)
+    return Opinion(name, replace(ruling, why=clean_text(ruling.why, MAX_MESSAGE)))
 
 
 def _failed(rule: str, reason: str) -> Opinion:

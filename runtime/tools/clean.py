@@ -16,6 +16,7 @@ import msgspec
 from messages.canon import canonical
 from messages.parts import JsonValue, Problem
 from runtime.secrets import is_in, redact
+from runtime.tools.fields import opened
 
 MAX_DEPTH = 64
 MAX_NODES = 250_000
@@ -33,6 +34,7 @@ _ENCODE = msgspec.json.Encoder().encode
 _UNSURE = re.compile(rb"\\u0000|\d{19}")
 """In JSON text: a NUL, or digits that may be a whole number of more than 64 bits."""
 _REPLACEMENT = "\ufffd"
+_PLAIN_HINT = "return a msgspec.Struct, a dataclass, a TypedDict or plain values"
 
 
 class Cleaned(NamedTuple):
@@ -70,6 +72,8 @@ def clean(value: object, *, max_bytes: int = MAX_BYTES) -> Cleaned | Problem:
             cleaner.refuse_size()
     except _CannotCleanError as error:
         return error.problem
+    except Exception as error:  # noqa: BLE001 -- somebody's own collection failed while it was read
+        return cleaner.unreadable(error)
     return Cleaned(cleaned, cleaner.notes(), size)
 
 
@@ -157,11 +161,12 @@ class _Cleaner:
 
     def _foreign(self, value: object) -> object:
         try:
-            return msgspec.to_builtins(value, str_keys=True, order="deterministic")
+            return opened(value)
         except (TypeError, ValueError, OverflowError, RecursionError, AttributeError) as error:
             message = f"a {type(value).__name__} at {self._where()} cannot be kept as JSON: {error}"
-            hint = "return a msgspec.Struct, a dataclass, a TypedDict or plain values"
-            raise _CannotCleanError("UNENCODABLE", clean_text(message, MAX_MESSAGE), hint) from None
+            raise _CannotCleanError(
+                "UNENCODABLE", clean_text(message, MAX_MESSAGE), _PLAIN_HINT
+            ) from None
 
     def _text(self, text: str) -> str:
         self._left -= len(text)
@@ -206,9 +211,11 @@ class _Cleaner:
         for key, value in values.items():
             name = self._key(key, depth)
             self._path.append(f".{name[:40]}")
-            if name in result:
+            cleaned = self.any(value, depth + 1)
+            if name in result:  # whichever came first, the same one is kept
                 self._note("two keys became one")
-            result[name] = self.any(value, depth + 1)
+                cleaned = max(cleaned, result[name], key=canonical)
+            result[name] = cleaned
             self._path.pop()
         return result
 
@@ -234,6 +241,12 @@ class _Cleaner:
 
     def _where(self) -> str:
         return "$" + "".join(self._path)
+
+    def unreadable(self, error: Exception) -> Problem:
+        message = f"it could not be read at {self._where()}: {error_text(error)}"
+        return Problem(
+            code="UNENCODABLE", message=clean_text(message, MAX_MESSAGE), hint=_PLAIN_HINT
+        )
 
     def refuse_size(self) -> NoReturn:
         code, hint = "RESULT_TOO_LARGE", "return less, such as one page or a summary"

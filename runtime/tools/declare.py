@@ -71,9 +71,9 @@ def read(function: Function | None = None, /, **options: object) -> object:
         function: The function, where the decorator is written without parentheses.
         **options: ``scope``: what a run must hold to use it. ``source``: the system that the
             answers come from, for their provenance. ``timeout_s``: deadline, all attempts
-            together. ``cache_s``: how long an answer may be used again, in seconds; recorded but
-            not acted on yet: every call is made. ``polling``: asking the same again is no lack of
-            progress.
+            together. ``cache_s``: how long a run may use an answer again, in seconds, instead of
+            calling the tool with the same arguments; until it writes. ``polling``: asking the same
+            again is no lack of progress.
 
     Raises:
         DeclarationError: The function or an option would not work; says what to write instead.

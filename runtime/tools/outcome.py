@@ -110,7 +110,7 @@ def problem_of(ended: Raised | Late | Vanished) -> Problem:
     match ended:
         case Raised(ToolError() as error):
             return Problem(
-                code=error.code,
+                code=clean_text(str(error.code), MAX_MESSAGE),
                 message=clean_text(str(error.message), MAX_MESSAGE),
                 hint=clean_text(str(error.hint), MAX_MESSAGE),
             )

@@ -12,6 +12,8 @@ from typing import Literal
 
 from messages.errors import DeclarationError
 
+_MAX_SIZE = 2**63 - 1
+"""What a ledger can keep."""
 _GROUP = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -62,7 +64,7 @@ def ask(group: str, why: str, *, size: int | None = None, ttl: timedelta | None 
 
     Raises:
         DeclarationError: ``group`` is no identifier, ``why`` is empty, ``size`` is no whole
-            number of at least 0, ``ttl`` is not positive.
+            number from 0 to 2**63 - 1, ``ttl`` is not positive.
     """
     if not (_is_text(group) and _GROUP.fullmatch(group)):
         message = f"ask() needs a group such as 'support-lead', not {group!r}"
@@ -70,8 +72,10 @@ def ask(group: str, why: str, *, size: int | None = None, ttl: timedelta | None 
     if not _is_text(why):
         message = "ask() needs a reason: ask('support-lead', 'above the automatic limit')"
         raise DeclarationError(message)
-    if size is not None and (type(size) is not int or size < 0):
-        message = f"ask(size=) is a whole number of at least 0 in the rule's unit, not {size!r}"
+    if size is not None and (type(size) is not int or not 0 <= size <= _MAX_SIZE):
+        message = (
+            f"ask(size=) is a whole number from 0 to {_MAX_SIZE} in the rule's unit, not {size!r}"
+        )
         raise DeclarationError(message)
     if ttl is not None and (type(ttl) is not timedelta or ttl <= timedelta()):
         message = f"ask(ttl=) is a positive timedelta such as timedelta(minutes=30), not {ttl!r}"

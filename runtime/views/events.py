@@ -300,6 +300,7 @@ def _evidence(evidence: Evidence | None) -> View:
         "request_id": evidence.request_id,
         "source": evidence.source,
         "seconds": seconds(evidence.duration_s),
+        **({"reused": evidence.reused} if evidence.reused else {}),
     }
 
 

@@ -113,6 +113,7 @@ def usage_view(state: LoopState, now: Timestamp | None = None) -> View:
         "usd": usd(state.spent.cost_microusd),
         "active_seconds": seconds(state.active_s),
         "suspended_seconds": seconds(suspended),
+        "waited_seconds": seconds(state.waited_s),
         "model_seconds": seconds(state.model_s),
         "tool_seconds": seconds(state.tool_s),
         "model_calls": state.model_calls,

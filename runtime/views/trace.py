@@ -178,6 +178,7 @@ class _Tracer:
                 self._is_final = held.is_final
                 _ = self._step(held.step, entry.at)
             case Suspended():
+                self._end_wait(entry.at)
                 step = max((number for number, _ in self.steps), default=None)
                 self.waits.append(
                     _Wait(status=str(event.status), reason=event.reason, step=step, since=entry.at)
@@ -281,10 +282,11 @@ def _seen(evidence: Evidence | None) -> View:
     """Where the observation comes from; its time is when the answer was there."""
     if evidence is None:
         return {}
+    seen = {"tool": evidence.tool, "evidence_id": evidence.id, "source": evidence.source}
+    if evidence.reused:  # nothing was started
+        return {**seen, "reused": evidence.reused, "seconds": 0.0}
     return {
-        "tool": evidence.tool,
-        "evidence_id": evidence.id,
-        "source": evidence.source,
+        **seen,
         "started": evidence.fetched_at - evidence.duration_s,
         "seconds": seconds(evidence.duration_s),
     }

@@ -46,13 +46,14 @@ def hash_or_none(value: str | None) -> str | None:
 
 
 def limits_view(limits: Limits) -> View:
-    """The four budgets; ``max_usd`` null is no cost limit."""
+    """The budgets; ``max_usd`` null is no cost limit."""
     cost = limits.max_cost_microusd
     return {
         "max_steps": limits.max_steps,
         "max_tokens": limits.max_tokens,
         "max_usd": None if cost is None else usd(cost),
         "max_seconds": limits.max_seconds,
+        "max_wait_seconds": limits.max_wait_s,
     }
 
 
@@ -86,6 +87,8 @@ def evidence_view(evidence: Evidence) -> View:
         view["payload"] = evidence.payload
     else:
         view["ref"] = evidence.ref
+    if evidence.reused:
+        view["reused"] = evidence.reused
     if evidence.notes:
         view["notes"] = list(evidence.notes)
     return view

@@ -11,7 +11,7 @@ from messages import events as e
 from messages.parts import Limits
 from messages.status import Reason, Status
 from runtime.model.scripted import Turn
-from tests.flow.desk import BUSY, Desk, agent, chat, look, pay, poll, post, slow
+from tests.flow.desk import BUSY, Desk, agent, chat, look, pay, post, slow
 from tests.flow.stage import Stage, no
 from treadle import Agent, Draft, Unmet
 from treadle.testing import call, finish, run, say, turn
@@ -340,24 +340,6 @@ async def test_give_up_is_a_failure() -> None:
     await on.create()
     state = await on.play()
     assert (state.status, state.reason) == (Status.FAILED, Reason.NO_ACTION)
-
-
-async def test_a_wait_holds_no_worker_and_goes_on_when_it_is_over() -> None:
-    on, _ = stage(*[call(poll, key="a"), call("wait", seconds=1)] * 6, finish("it never came"))
-    await on.create()
-    async with on.life() as life:
-        for _ in range(6):
-            state = await life.rest(until=lambda s: s.status is Status.WAITING)
-            assert state is not None
-            assert on.ledger.inner.tables.runs[("default", "run-1")].owner is None
-            on.late_s += 1.1
-            version = state.version
-            await life.rest(until=lambda s, version=version: s.version > version)
-        state = await life.rest()
-    assert state is not None
-    assert (state.status, state.step_count) == (Status.SUCCEEDED, 13), "polling is no stall"
-    assert state.suspended_s > 6
-    assert state.active_s < 3
 
 
 async def test_an_empty_turn_is_nudged_once_and_sends_no_blank_text() -> None:

@@ -125,8 +125,6 @@ def runs_text(runs: list[Row], options: Options) -> str:
 def run_text(run: Row, options: Options) -> str:
     """The page of ``show``."""
     usage, limits = _part(run, "usage"), _part(run, "limits")
-    since = ago(run.get("updated_at"), MachineClock().now())
-    reason = f" ({plain(run['reason'])})" if run.get("reason") else ""
     budgets = [
         f"steps {run['step_count']}/{limits.get('max_steps')}",
         f"tokens {count(usage.get('tokens'))}/{count(limits.get('max_tokens'))}",
@@ -138,7 +136,7 @@ def run_text(run: Row, options: Options) -> str:
             "Run",
             f"{plain(run['run_id'])}  {plain(run['agent'])}@{plain(run.get('agent_code', ''))}",
         ),
-        ("Status", f"{status_text(run['status'])}{reason}, version {run['version']}, {since} ago"),
+        ("Status", _standing(run)),
         ("Goal", clipped(plain(run.get("goal", "")), 200)),
         ("Inputs", _pairs_text(run.get("inputs"))),
         ("Labels", _pairs_text(run.get("labels"))),
@@ -149,6 +147,13 @@ def run_text(run: Row, options: Options) -> str:
     ]
     parts = [facts(pairs, options), _history_text(run, options), _outstanding_text(run, options)]
     return "\n\n".join(part for part in parts if part)
+
+
+def _standing(run: Row) -> str:
+    since = ago(run.get("updated_at"), MachineClock().now())
+    reason = f" ({plain(run['reason'])})" if run.get("reason") else ""
+    until = f" until {plain(run['until'])}" if run.get("until") else ""
+    return f"{status_text(run['status'])}{reason}{until}, version {run['version']}, {since} ago"
 
 
 def _event_line(event: Row, options: Options) -> str:

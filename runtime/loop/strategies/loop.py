@@ -9,6 +9,7 @@ from typing import cast
 
 from messages.parts import UNREADABLE, Arguments, Block, JsonValue, Problem
 from messages.state import CallState, Proposal
+from runtime.loop import waiting
 
 FINISH = "finish"
 ASK_USER = "ask_user"
@@ -22,7 +23,6 @@ READ_RESULT = "read_result"
 MEMORY = frozenset({NOTES, TODO})
 """Tools of ours with which the model keeps its own words; those are no evidence of anything."""
 
-_MAX_WAIT_S = 86_400.0
 _NO_OBJECT = "they are not an object"
 
 
@@ -158,19 +158,8 @@ def _control(call: CallState) -> Proposal:
                 control_id=call.tool_use_id,
             )
         case "wait":
-            return Proposal(
-                kind="wait",
-                text=str(given.get("why", "")),
-                seconds=_seconds(given.get("seconds")),
-                control_id=call.tool_use_id,
-            )
+            return waiting.proposed(given, call.tool_use_id)
         case _:
             return Proposal(
                 kind="give_up", text=str(given.get("why", "")), control_id=call.tool_use_id
             )
-
-
-def _seconds(value: JsonValue) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 1.0
-    return min(max(float(value), 1.0), _MAX_WAIT_S)

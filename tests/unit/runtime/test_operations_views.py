@@ -7,14 +7,24 @@ import pytest
 from msgspec.structs import replace
 
 from messages.errors import BrokenChain, NotFound, TreadleError
-from messages.events import AttemptFailed, ProposalRejected, StepLost, StepReserved, Verified
+from messages.events import (
+    AttemptFailed,
+    Observed,
+    ProposalRejected,
+    StepLost,
+    StepReserved,
+    Suspended,
+    Verified,
+)
 from messages.ledger import Due, DueRun, DueRuns, RunRow, RunRows
 from messages.parts import Amount, Attempt, Problem, Reservation
+from messages.status import Status
 from messages.subjects import ROLES
 from runtime.views import trace_run
 from runtime.views.actors import actor_rows, missing_roles
 from runtime.views.checkup import check_owners, due_runs, failed, follow_chain
-from runtime.views.values import iso
+from runtime.views.events import event_lines
+from runtime.views.values import evidence_view, iso
 from tests import journals
 from tests.journals import RUN, T0
 
@@ -88,6 +98,30 @@ def test_a_wait_ends_when_the_run_goes_on() -> None:
     assert (wait["step"], wait["seconds"], wait["is_open"]) == (2, 597.0, False)
     [wait] = traced(version=2, now=T0 + 10)["waits"]
     assert (wait["seconds"], wait["is_open"]) == (6.0, True)
+
+
+def test_a_wait_that_is_written_again_begins_anew() -> None:
+    entries = list(journals.journal()[:3])
+    again = Suspended(status=Status.WAITING, reason="timer", until=T0 + 99)
+    entries.append(replace(entries[2], version=3, at=T0 + 7, events=(again,)))
+    run = trace_run(journals.state_at(2), journals.row_at(2), entries, T0 + 10)
+    waits = [(wait["seconds"], wait["is_open"]) for wait in run["waits"]]
+    assert waits == [(3.0, False), (3.0, True)]
+
+
+def test_what_was_not_read_again_is_shown_as_such() -> None:
+    entries = list(journals.journal()[:2])
+    [seen] = [event for event in entries[1].events if isinstance(event, Observed)]
+    assert seen.evidence is not None
+    evidence = replace(seen.evidence, reused="ev-0", duration_s=0.0)
+    entries[1] = replace(entries[1], events=(replace(seen, evidence=evidence),))
+    run = trace_run(journals.state_at(1), journals.row_at(1), entries, T0 + 9)
+    [call] = run["steps"][0]["calls"]
+    assert (call["reused"], call["seconds"]) == ("ev-0", 0.0)
+    assert "started_at" not in call, "nothing was started"
+    [line] = event_lines([entries[1]])
+    assert line["reused"] == evidence_view(evidence)["reused"] == "ev-0"
+    assert "reused" not in evidence_view(seen.evidence)
 
 
 def test_a_trace_holds_what_was_rejected_and_lost() -> None:

@@ -81,7 +81,13 @@ def test_golden_show_of_a_run_that_waits_for_approval() -> None:
         "version": 2,
         "step_count": 2,
         "reserved": None,
-        "limits": {"max_steps": 8, "max_tokens": 40000, "max_usd": "0.50", "max_seconds": 120.0},
+        "limits": {
+            "max_steps": 8,
+            "max_tokens": 40000,
+            "max_usd": "0.50",
+            "max_seconds": 120.0,
+            "max_wait_seconds": 86400.0,
+        },
         "usage": {
             "input_tokens": 2845,
             "output_tokens": 120,
@@ -91,6 +97,7 @@ def test_golden_show_of_a_run_that_waits_for_approval() -> None:
             "usd": "0.0082",
             "active_seconds": 4.0,
             "suspended_seconds": 0.0,
+            "waited_seconds": 0.0,
             "model_seconds": 2.5,
             "tool_seconds": 0.063,
             "model_calls": 2,

@@ -494,7 +494,8 @@ class World:
             case "ask":
                 return (use(0, "ask_user", question="Which?"),), "tool_use"
             case "wait":
-                return (use(0, "wait", seconds=self.rng.choice([1, 50]), why="later"),), "tool_use"
+                seconds = self.rng.choice([1, 50, 50, 0, 100_000])  # the last two are turned down
+                return (use(0, "wait", seconds=seconds, why="later"),), "tool_use"
             case _:
                 return (use(0, "give_up", why="no way"),), "tool_use"
 

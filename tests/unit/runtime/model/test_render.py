@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -189,11 +189,29 @@ def test_the_newest_result_says_what_is_left_and_no_other() -> None:
     }
 
 
-@given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(0, 10**12))
-def test_what_is_said_of_the_budget_is_within_its_bound(steps: int, tokens: int, cost: int) -> None:
-    limits = Limits(max_steps=steps, max_tokens=tokens, max_cost_microusd=cost, max_seconds=10.0**8)
-    said = msgspec.json.encode({"budget_left": left_of(replace(born(), limits=limits))})
-    assert len(said) <= LEFT_BYTES
+_DAYS_S = 366 * 86_400.0
+"""The longest that an agent may let its runs wait."""
+
+
+@given(
+    st.integers(0, 10**9),
+    st.integers(0, 10**9),
+    st.integers(0, 10**12),
+    st.floats(0.0, _DAYS_S),
+)
+@example(10**9, 10**9, 10**12 - 1, 1.0)
+def test_what_is_said_of_the_budget_is_within_its_bound(
+    steps: int, tokens: int, cost: int, waited_s: float
+) -> None:
+    limits = Limits(
+        max_steps=steps,
+        max_tokens=tokens,
+        max_cost_microusd=cost,
+        max_seconds=10.0**8,
+        max_wait_s=_DAYS_S,
+    )
+    state = replace(born(), limits=limits, waited_s=waited_s)
+    assert len(msgspec.json.encode({"budget_left": left_of(state)})) <= LEFT_BYTES
 
 
 def test_a_result_is_data_with_its_provenance() -> None:

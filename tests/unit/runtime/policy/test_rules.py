@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -182,6 +183,25 @@ def test_precedence(case: Any) -> None:
     found = verdict.problem.code if verdict.problem else verdict.group
     assert found == detail
     assert verdict.why or decision == "allow"
+
+
+def asked(why: str) -> Ruling:
+    return ask("g", why)
+
+
+@pytest.mark.parametrize("said", [deny, asked])
+def test_the_words_of_a_rule_are_cleaned_like_those_of_a_tool(said: Any) -> None:
+    verdict = judge(tool_with(lambda *_: said("no \ud83d\0" + "x" * 9999))).verdict
+    assert verdict.why.startswith("no \ufffd\ufffdxxx")
+    assert len(verdict.why) == 500
+    assert msgspec.json.decode(msgspec.json.encode(verdict.why)) == verdict.why
+    assert verdict.problem is None or verdict.problem.message == verdict.why
+
+
+def test_a_size_that_no_ledger_can_keep_denies() -> None:
+    verdict = judge(tool_with(lambda *_: ask("g", "w", size=2**63))).verdict
+    assert (verdict.decision, verdict.problem and verdict.problem.code) == ("deny", "RULE_FAILED")
+    assert judge(tool_with(lambda *_: ask("g", "w", size=2**63 - 1))).verdict.size == 2**63 - 1
 
 
 def test_a_limit_that_was_read_is_named() -> None:

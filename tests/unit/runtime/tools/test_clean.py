@@ -1,12 +1,14 @@
 """The cleaning point: a table of hostile values, and the law that cleaned values round-trip."""
 
+import copy
 import dataclasses
 import datetime as dt
 import decimal
 import enum
 import types
 import uuid
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import pytest
@@ -15,12 +17,19 @@ from hypothesis import strategies as st
 
 from messages.canon import canonical
 from messages.parts import Problem
+from messages.state import CallState, Seen
+from runtime.loop.progress import note, payload_hash
 from runtime.tools.clean import MAX_DEPTH, Cleaned, clean, clean_text, error_text
 
 TEXT_NOTE = "characters that are no text (lone surrogate, NUL) were replaced"
 INT_NOTE = "a whole number beyond 64 bits became text"
 FLOAT_NOTE = "a number that is not finite became null"
 BYTES_NOTE = "bytes became base64 text"
+
+
+HALF = "\udcff"
+SURROGATES = st.characters(codec=None, exclude_categories=())
+"""Every code point, halves of pairs among them."""
 
 
 class Struct(msgspec.Struct, rename="camel"):
@@ -31,6 +40,24 @@ class Struct(msgspec.Struct, rename="camel"):
 @dataclasses.dataclass
 class Data:
     when: dt.date
+
+
+@dataclasses.dataclass
+class Box:
+    inside: Any
+
+
+class Broken(Mapping[str, int]):
+    """Somebody's own collection, which fails while it is read."""
+
+    def __getitem__(self, key: str) -> int:
+        raise RuntimeError(f"no {key} \ud83d")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["a"])
+
+    def __len__(self) -> int:
+        return 1
 
 
 class Point(NamedTuple):
@@ -85,6 +112,11 @@ TABLE: list[tuple[Any, Any, tuple[str, ...]]] = [
         {"someRatio": None, "someTags": ["a", "b"]},
         (f"{FLOAT_NOTE}, at $.someRatio",),
     ),
+    (Box(b"\xff"), {"inside": "/w=="}, (f"{BYTES_NOTE}, at $.inside",)),
+    (Box({"b": bytearray(b"x")}), {"inside": {"b": "eA=="}}, (f"{BYTES_NOTE}, at $.inside.b",)),
+    (Box({1: "x", "1": "y"}), {"inside": {"1": "y"}}, ("two keys became one, at $.inside.1",)),
+    (Box({1, "a"}), {"inside": ["a", 1]}, ()),
+    (Box({"k\udcff": 1}), {"inside": {"k\ufffd": 1}}, (f"{TEXT_NOTE}, at $.inside",)),
     (Data(dt.date(2026, 1, 31)), {"when": "2026-01-31"}, ()),
     (Level.HIGH, 3, ()),
     (Pair.ONE, [1, None], (f"{FLOAT_NOTE}, at $[1]",)),
@@ -111,6 +143,10 @@ def test_values(value: Any, wanted: Any, notes: tuple[str, ...]) -> None:
         ((each for each in "ab"), "UNENCODABLE", "a generator at $"),
         ({(1, 2): 3}, "UNENCODABLE", "a key of type tuple at $"),
         (1j, "UNENCODABLE", "a complex at $"),
+        (Broken(), "UNENCODABLE", "it could not be read at $: RuntimeError: no a \ufffd"),
+        ({"x": [Broken()]}, "UNENCODABLE", "it could not be read at $.x[0]: RuntimeError"),
+        (Box({(1, 2): 3}), "UNENCODABLE", "a key of type tuple at $.inside"),
+        (Box(object()), "UNENCODABLE", "a object at $.inside cannot be kept as JSON"),
         ("x" * 2000, "RESULT_TOO_LARGE", "more than 1000 bytes"),
         (["\u0001" * 200], "RESULT_TOO_LARGE", "more than 1000 bytes"),
         ({"x" * 2000: 1}, "RESULT_TOO_LARGE", "more than 1000 bytes"),
@@ -145,17 +181,25 @@ def test_a_value_that_contains_itself_ends() -> None:
     assert isinstance(clean(twice), Problem)
 
 
-def test_a_struct_too_deep_for_the_encoder() -> None:
+def test_a_struct_too_deep_for_the_encoder_is_cut() -> None:
     class Node(msgspec.Struct):
         inner: Any = None
 
     node = Node()
     for _ in range(100_000):
         node = Node(node)
-    result = clean(node)
-    assert isinstance(result, Problem)
+    cut = clean(node)
+    assert isinstance(cut, Cleaned)
+    assert cut.notes[0].startswith("nesting beyond 64 levels was left out, at $.inner.inner")
     while node is not None:  # taken apart by hand: the destructor would recurse as well
         node = node.inner
+
+
+@pytest.mark.parametrize("value", [{1: "x", "1": "y"}, {"k" + HALF: 1, "k\udcfe": 2}])
+def test_which_of_two_keys_is_kept_hangs_on_no_order(value: dict[Any, Any]) -> None:
+    backwards = dict(reversed(value.items()))
+    assert value == backwards
+    assert clean(value) == clean(backwards)
 
 
 HOSTILE = st.recursive(
@@ -164,7 +208,7 @@ HOSTILE = st.recursive(
     | st.integers()
     | st.integers(min_value=-(2**90), max_value=2**90)
     | st.floats()
-    | st.text(st.characters(codec=None, exclude_categories=()))
+    | st.text(SURROGATES)
     | st.binary()
     | st.dates()
     | st.datetimes()
@@ -173,11 +217,39 @@ HOSTILE = st.recursive(
     lambda inner: (
         st.lists(inner)
         | st.tuples(inner, inner)
-        | st.dictionaries(st.text() | st.integers() | st.none(), inner)
-        | st.builds(Struct, st.floats(), st.sets(st.text()))
+        | st.dictionaries(st.text(SURROGATES) | st.integers() | st.none(), inner)
+        | st.builds(Struct, st.floats(), st.sets(st.text(SURROGATES)))
+        | st.builds(Box, inner)
+        | st.sets(st.text(SURROGATES) | st.integers() | st.binary())
     ),
     max_leaves=20,
 )
+
+
+def another(value: Any) -> Any:
+    """An equal value, built in another order."""
+    if isinstance(value, dict):
+        backwards: Any = reversed(cast("dict[Any, Any]", value).items())
+        return {key: another(item) for key, item in backwards}
+    if isinstance(value, set):
+        found: list[Any] = sorted(cast("set[Any]", value), key=repr, reverse=True)
+        return {*found}
+    if isinstance(value, list | tuple):
+        items = [another(item) for item in cast("list[Any]", value)]
+        return items if isinstance(value, list) else tuple(items)
+    return Box(another(value.inside)) if isinstance(value, Box) else copy.copy(value)
+
+
+@settings(max_examples=300)
+@given(HOSTILE)
+def test_equal_dirty_values_have_equal_hashes(value: Any) -> None:
+    one, two = clean(value), clean(another(value))
+    assert isinstance(one, Cleaned)
+    assert isinstance(two, Cleaned)
+    assert payload_hash(one.value) == payload_hash(two.value)
+    call = CallState(ordinal=0, tool_use_id="", tool="look", arguments={})
+    seen = note(note(Seen(), call, payload_hash(one.value)), call, payload_hash(two.value))
+    assert list(seen.pairs.values()) == [2]
 
 
 @settings(max_examples=300)

@@ -39,15 +39,6 @@ def test_a_lone_control_call_is_a_proposal_without_calls(block: Block, expected:
     assert read_turn((text("thinking aloud"), block), "tool_use", is_final=False) == (expected, ())
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(0, 1.0), (-5, 1.0), (1e9, 86_400.0), ("soon", 1.0), (None, 1.0), (True, 1.0), (2.5, 2.5)],
-)
-def test_a_wait_is_bounded(seconds: object, expected: float) -> None:
-    proposal, _ = read_turn((use(0, "wait", seconds=seconds),), "tool_use", is_final=False)
-    assert proposal.seconds == expected
-
-
 def test_calls_keep_their_order_and_ids() -> None:
     content = (text("a"), use(1, "look", x=1), text("b"), use(0, "scan", x=2))
     proposal, calls = read_turn(content, "tool_use", is_final=False)
