@@ -121,7 +121,7 @@ class Planner(Actor):
         fallback, most = what_was_done(talk.state), summary_bytes(self._agents[request.agent])
         text = cut(_text_of(heard.answer) or fallback, most)
         consulted = _consulted(prepared, heard, heard.answer, request, text)
-        begun = summed_up(talk, consulted, request.version)
+        begun = summed_up(talk, self._agents[request.agent], consulted, request.version)
         return Consultation(consulted=structs.replace(consulted, tokens=begun.most_tokens))
 
     def breakers(self, tool: str | None) -> dict[str, str]:

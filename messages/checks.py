@@ -90,7 +90,7 @@ class Assess(Request[Assessment], kw_only=True, tag="assess/1"):
     stalled: int = 0
     """Consecutive steps whose state fingerprint did not change."""
     is_idle: bool = False
-    """The step called no tool at all."""
+    """The step called no tool at all, or only to keep notes."""
     flagged: tuple[FlagKind, ...] = ()
     """Kinds the model has been warned about already."""
 

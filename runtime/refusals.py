@@ -10,11 +10,13 @@ from typing import Any, cast, get_args
 
 from messages.agent import ModelRole
 from messages.errors import DeclarationError
+from runtime.loop.strategies.loop import OURS
 from runtime.tools.tool import Tool
 
 Open = Callable[[], AbstractAsyncContextManager[Any]]
 """``deps=`` of an app: opens what tools work with, and closes it again."""
 
+_OUR_HOME = "runtime.tools.memory"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CHOICES = {
     "on_policy_deny": ("end", "tell"),
@@ -79,6 +81,9 @@ def checked_tools(what: str, tools: Sequence[object]) -> tuple[Tool[..., Any], .
             raise DeclarationError(message)
         if tool.name in result:
             message = f"{what} has two tools named {tool.name!r}; rename or drop one"
+            raise DeclarationError(message)
+        if tool.name in OURS and tool.__module__ != _OUR_HOME:
+            message = f"{what}: {tool.name!r} is the name of a tool of treadle.memory; rename yours"
             raise DeclarationError(message)
         result[tool.name] = tool
     return tuple(result.values())

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from actors.orchestrator.checks import authorise, deadline_of
 from actors.orchestrator.hand import Hand
+from actors.orchestrator.recorded import recorded
 from messages import events as e
 from messages import execution
 from messages.agent import ToolSpec
@@ -32,7 +33,6 @@ from runtime.asking import GiveUp
 from runtime.faults import fault
 from runtime.loop import directives as d
 from runtime.loop.next import MAX_INTENTS
-from runtime.loop.reuse import answered_before
 
 MAX_PARALLEL = 16
 """Calls of one turn that run at once."""
@@ -75,7 +75,7 @@ async def execute(hand: Hand, directive: d.Execute) -> bool:
         # a read is cut at a cancel; a write that may have started has its time to settle
         with hand.interrupt.cutting(grace_s=hand.times.grace_s if call.phase == "intended" else 0):
             try:
-                outcomes[ordinal] = _recorded(hand, call) or await ask_executor(hand, call)
+                outcomes[ordinal] = await recorded(hand, call) or await ask_executor(hand, call)
             except GiveUp as error:  # the others of the turn have their time
                 away.append(error)
         fault("orchestrator.after_execute")
@@ -170,12 +170,6 @@ def intend(hand: Hand, call: CallState) -> None:
             settle_after_s=spec.settle_after_s,
         )
     )
-
-
-def _recorded(hand: Hand, call: CallState) -> execution.Outcome | None:
-    """What the run has read before, where its tool says that this may be used again."""
-    found = answered_before(hand.pen.state, tool_of(hand, call), call, hand.pen.now())
-    return found and execution.Outcome(kind="ok", evidence=found)
 
 
 async def ask_executor(hand: Hand, call: CallState) -> execution.Outcome | None:

@@ -15,6 +15,7 @@ from messages.events.step import FlagKind
 from messages.parts import Problem
 from messages.state import CallState, LoopState
 from runtime.loop.progress import REPEATED, last_pair, sighting, stalled_after
+from runtime.loop.strategies.loop import MEMORY
 
 
 def question(state: LoopState, spec: ProgressSpec) -> Assess:
@@ -35,7 +36,7 @@ def question(state: LoopState, spec: ProgressSpec) -> Assess:
         sightings=tuple(seen for seen in sightings if seen is not None),
         recent=state.seen.recent[-spec.window :],
         stalled=stalled_after(state),
-        is_idle=not calls,
+        is_idle=all(call.tool in MEMORY for call in calls),
         flagged=state.seen.flagged,  # pyright: ignore[reportArgumentType] - kinds only
     )
 

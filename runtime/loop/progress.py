@@ -14,6 +14,7 @@ from messages.canon import digest
 from messages.checks import Sighting
 from messages.parts import JsonValue, Problem
 from messages.state import CallState, LoopState, Outstanding, Seen
+from runtime.loop.strategies.loop import MEMORY
 
 _WINDOW_CAP = 32
 """More recent actions than any agent's window are not kept."""
@@ -67,6 +68,8 @@ def state_fingerprint(seen: Seen, outstanding: tuple[Outstanding, ...]) -> str:
 # ------------------------------------------------------------------ folding
 def note(seen: Seen, call: CallState, payload_hash: str) -> Seen:
     """``seen`` after one more observation."""
+    if call.tool in MEMORY:
+        return seen  # words about words
     brief = payload_hash[:16]
     is_new = brief not in seen.payloads
     seen = replace(seen, payloads=(*seen.payloads, brief)) if is_new else seen

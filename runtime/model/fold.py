@@ -59,9 +59,9 @@ def _told(
             ended = said(conversation, "user", [*told, *conversation.answers])
             return replace(ended, answers=())
         case e.Decided():
-            return _decided(conversation, event, version)
+            return _decided(conversation, event, agent)
         case e.Consulted(purpose="summary"):
-            return summed_up(conversation, event, version)
+            return summed_up(conversation, agent, event, version)
         case e.Observed(kind="ok") if event.evidence and event.evidence.tool in MEMORY:
             kept = {**conversation.memory, event.evidence.tool: event.evidence.payload}
             return replace(conversation, memory=kept)
@@ -73,9 +73,11 @@ def _told(
             return conversation
 
 
-def _decided(conversation: Conversation, event: e.Decided, version: int) -> Conversation:
+def _decided(conversation: Conversation, event: e.Decided, agent: AgentSpec) -> Conversation:
     if event.recipe.kept_turns is not None:
-        conversation = cleared(conversation, event.recipe.kept_turns, version)
+        conversation = cleared(
+            conversation, agent, event.recipe.kept_turns, event.recipe.first_version
+        )
     if 0 < event.recipe.tokens < conversation.size:
         conversation = replace(
             conversation,

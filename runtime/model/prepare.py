@@ -72,7 +72,7 @@ class Kitchen:
             return self._summary(talk, reservation, shorter.kept_turns)
         if shorter is not None:
             kept = shorter.kept_turns
-            talk = cleared(talk, kept, talk.state.version + 1)
+            talk = cleared(talk, self._agent, kept, talk.state.version + 1)
         use, output = self._agent.use(), max(reservation.output_tokens, MIN_OUTPUT_TOKENS)
         if needs := self._unpaid(use, talk.most_tokens, output, reservation, is_summary=False):
             return needs

@@ -1,5 +1,8 @@
 """What the model is told of a turn: one result for each call, as quoted data with its provenance.
 
+Foreign values are written in their canonical form: read back from the journal in any process they
+are the same bytes.
+
 Nothing in that data is ever an instruction; it is marked as data and never read back. The newest of
 it says what is left of the budget, so that every earlier message stays as it was sent.
 """
@@ -7,6 +10,7 @@ it says what is left of the budget, so that every earlier message stays as it wa
 import msgspec
 
 from messages.agent import AgentSpec
+from messages.canon import canonical
 from messages.parts import Evidence, JsonValue, Problem
 from messages.state import CallResult, CallState, LoopState, Turn
 from runtime.loop import waiting
@@ -68,7 +72,7 @@ def opening(state: LoopState, agent: AgentSpec) -> Sent:
     most = int(OPENING * room_of(agent))
     text = cut(state.goal, most)
     if state.inputs:
-        given = _json(state.inputs)
+        given = canonical(state.inputs).decode()
         kept = cut(given, max(most - len(text.encode()), 0))
         text += f"\n\nInputs (data):\n{kept}"
         if kept != given:
@@ -78,7 +82,7 @@ def opening(state: LoopState, agent: AgentSpec) -> Sent:
 
 def answer(person: str, said: JsonValue) -> Sent:
     """What somebody said to a question."""
-    return text_block(f"{person} answers: {_json(said)}")
+    return text_block(f"{person} answers: {canonical(said).decode()}")
 
 
 def text_block(text: str) -> Sent:

@@ -6,6 +6,9 @@ Signed blocks stay untouched. A call keeps the model's id and name where the pro
 import re
 from collections.abc import Iterator
 
+import msgspec
+
+from messages.canon import canonical
 from messages.parts import UNREADABLE, Block, JsonValue
 
 Sent = dict[str, JsonValue]
@@ -42,8 +45,13 @@ def _new_id(wanted: str, taken: frozenset[str]) -> str:
 def sendable(content: tuple[Block, ...], ids: tuple[str, ...]) -> list[Sent]:
     """A turn as it may be sent back, its signed blocks untouched; nothing if it only thought."""
     left = iter(ids)
-    blocks = [_legal(block, left) for block in content if _may_be_sent(block)]
+    blocks = [_in_order(_legal(block, left)) for block in content if _may_be_sent(block)]
     return blocks if any(b.get("type") not in THOUGHTS for b in blocks) else []
+
+
+def _in_order(block: Block) -> Sent:
+    """Its keys as the journal gives them back, so that any process sends the very same bytes."""
+    return msgspec.json.decode(canonical(block))
 
 
 def _may_be_sent(block: Block) -> bool:

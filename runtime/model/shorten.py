@@ -14,11 +14,14 @@ from msgspec.structs import replace
 
 from messages import events as e
 from messages.agent import AgentSpec
+from messages.canon import canonical
 from runtime.loop.budget import room_of
 from runtime.loop.strategies.loop import NOTES, TODO
 from runtime.model.conversation import Conversation, size_of
+from runtime.model.cut import cut
 from runtime.model.results import text_block
 from runtime.model.sendable import THOUGHTS, Sent
+from runtime.model.shown import text_of
 
 FULL = 0.8
 """Of the room: a conversation that is longer begins anew (REQUIREMENTS.md D10)."""
@@ -26,6 +29,8 @@ TARGET = 0.5
 """Of the room: what a new one may begin with, so that it lasts for some turns."""
 SUMMARY = 0.15
 """Of the room: what a summary may take."""
+KEPT = 0.1
+"""Of the room: what notes, and what the to-do list may take in a new conversation."""
 _LEFT_OUT = "results that say cleared are no longer shown"
 _NO_TEXT = "Nothing was summed up."
 
@@ -57,7 +62,7 @@ def plan(talk: Conversation, agent: AgentSpec) -> Shorter | None:
     if not kept:
         return None
     for count in kept:
-        if cleared(talk, count, 0).size <= target:
+        if cleared(talk, agent, count, 0).size <= target:
             return Shorter("clear", count)
     beside = SUMMARY * room + size_of(({"role": "user", "content": list(talk.heading)},))
     for count in kept:
@@ -77,25 +82,29 @@ def summary_bytes(agent: AgentSpec) -> int:
 
 
 # ------------------------------------------------------------------ the new conversation
-def cleared(talk: Conversation, kept_turns: int, version: int) -> Conversation:
+def cleared(talk: Conversation, agent: AgentSpec, kept_turns: int, version: int) -> Conversation:
     """The same turns, without the results of all but the newest ones."""
     border = talk.rounds[-kept_turns]
     talk = replace(talk, left_out=talk.turns - kept_turns)
     first, *rest = talk.messages
     old = [_without_results(message) for message in rest[: border - 1]]
     behind = first["content"][len(talk.heading) :]
-    return _begun(talk, behind, [*old, *rest[border - 1 :]], version)
+    return _begun(talk, agent, behind, [*old, *rest[border - 1 :]], version)
 
 
-def summed_up(talk: Conversation, event: e.Consulted, version: int) -> Conversation:
+def summed_up(
+    talk: Conversation, agent: AgentSpec, event: e.Consulted, version: int
+) -> Conversation:
     """The newest turns, after a summary of all others."""
     kept = talk.messages[talk.rounds[-event.kept_turns] :]
     talk = replace(talk, summary=event.text or _NO_TEXT, left_out=talk.turns - event.kept_turns)
-    return _begun(talk, [], list(kept), version)
+    return _begun(talk, agent, [], list(kept), version)
 
 
-def _begun(talk: Conversation, behind: list[Sent], rest: list[Sent], version: int) -> Conversation:
-    heading = (talk.heading[0], *_standing_for(talk, rest))
+def _begun(
+    talk: Conversation, agent: AgentSpec, behind: list[Sent], rest: list[Sent], version: int
+) -> Conversation:
+    heading = (talk.heading[0], *_standing_for(talk, agent, rest))
     first: Sent = {"role": "user", "content": [*heading, *behind]}
     messages = (first, *(_without_thoughts(message) for message in rest))
     size = size_of(messages)
@@ -110,7 +119,7 @@ def _begun(talk: Conversation, behind: list[Sent], rest: list[Sent], version: in
     )
 
 
-def _standing_for(talk: Conversation, rest: list[Sent]) -> list[Sent]:
+def _standing_for(talk: Conversation, agent: AgentSpec, rest: list[Sent]) -> list[Sent]:
     """What is said in place of what is no longer sent; ``rest`` is."""
     left_out = f"(A new conversation: the first {talk.left_out} turns are shortened; {_LEFT_OUT}.)"
     blocks = [text_block(left_out)]
@@ -119,7 +128,7 @@ def _standing_for(talk: Conversation, rest: list[Sent]) -> list[Sent]:
         blocks += [words for words in talk.said if all(words not in m["content"] for m in rest)]
     for name, what in ((NOTES, "Your notes"), (TODO, "Your to-do list")):
         if name in talk.memory:
-            kept = msgspec.json.encode(talk.memory[name]).decode()
+            kept = cut(text_of(talk.memory[name]), int(KEPT * room_of(agent)))
             blocks.append(text_block(f"{what}: {kept}"))
     return blocks
 
@@ -134,7 +143,7 @@ def _without_result(block: Sent) -> Sent:
         return block
     known: Sent = msgspec.json.decode(block["content"])
     left: Sent = {name: known[name] for name in ("evidence", "error", "outcome") if name in known}
-    return {**block, "content": msgspec.json.encode({**left, "cleared": True}).decode()}
+    return {**block, "content": canonical({**left, "cleared": True}).decode()}
 
 
 def _without_thoughts(message: Sent) -> Sent:

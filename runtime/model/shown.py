@@ -5,6 +5,7 @@ from typing import NamedTuple, cast
 import msgspec
 
 from messages.agent import AgentSpec
+from messages.canon import canonical
 from messages.parts import Evidence, JsonValue
 from runtime.loop.budget import room_of
 from runtime.loop.strategies.loop import READ_RESULT
@@ -15,7 +16,6 @@ NEWEST = 0.4
 _LEAST_BYTES = 200
 _ENVELOPE_BYTES = 400
 """Provenance and the words about the cut."""
-_ENCODE = msgspec.json.Encoder().encode
 
 
 class Shown(NamedTuple):
@@ -38,8 +38,8 @@ class Shown(NamedTuple):
     def of_evidence(self, evidence: Evidence) -> dict[str, JsonValue]:
         """The data, or its beginning and what is said of the rest."""
         whole = evidence.payload
-        if evidence.ref is None and len(_ENCODE(whole)) <= self.most:
-            return {"data": whole}
+        if evidence.ref is None and len(data := canonical(whole)) <= self.most:
+            return {"data": msgspec.Raw(data)}
         text, characters = _beginning(evidence)
         kept = cut_for_json(text, self.most)
         more = f"artifact {evidence.ref}" if evidence.ref else "in the record of the run"
@@ -51,7 +51,7 @@ class Shown(NamedTuple):
 
 def text_of(payload: JsonValue) -> str:
     """A result as text: itself, or its JSON."""
-    return payload if isinstance(payload, str) else _ENCODE(payload).decode()
+    return payload if isinstance(payload, str) else canonical(payload).decode()
 
 
 def _beginning(evidence: Evidence) -> tuple[str, int]:

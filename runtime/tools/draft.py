@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from messages.parts import Evidence, JsonValue
 from messages.state import LoopState
+from runtime.loop.strategies.loop import MEMORY
 from runtime.tools.tool import Tool
 
 OutputT_co = TypeVar("OutputT_co", covariant=True)
@@ -79,7 +80,11 @@ def draft_of(state: LoopState, output: OutputT_co, fetch: Fetch | None = None) -
     Raises:
         LookupError: A payload is in the artifacts and there is no ``fetch``.
     """
-    ok = {line.evidence_id for line in state.tool_history if line.outcome == "ok"}
+    ok = {
+        line.evidence_id
+        for line in state.tool_history
+        if line.outcome == "ok" and line.tool not in MEMORY
+    }
     return Draft(output, tuple(_whole(each, fetch) for each in state.evidence if each.id in ok))
 
 

@@ -1,21 +1,29 @@
 """A run that outgrows its window: what it is sent stays small, sound, and mostly as it was."""
 
+import dataclasses
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import anyio
+import pytest
 from msgspec.structs import replace
 
 from messages import events as e
+from messages.errors import DeclarationError
+from messages.ledger import AnswerQuestion, Append
 from messages.parts import Limits, Usage
 from messages.state import LoopState
-from messages.status import Status
+from messages.status import Reason, Status
 from runtime.model.port import ModelAnswer, ModelRequest
 from runtime.model.scripted import Turn, View
+from runtime.tools.draft import draft_of
 from tests.fakes.rules import broken_rule
-from tests.flow.desk import Desk, agent, look
-from tests.flow.stage import Listening, Stage
-from treadle.testing import call, finish, say
+from tests.flow.desk import Desk, agent, look, pay
+from tests.flow.stage import RUN, TENANT, Listening, Stage
+from treadle import Agent, Correctable, Ctx, Progress, read
+from treadle.memory import keep_notes, keep_todo, read_result
+from treadle.testing import call, finish, say, turn
 
 WINDOW = 20_000
 STEPS = 300
@@ -122,3 +130,197 @@ async def test_what_the_provider_counts_is_the_better_bound() -> None:
     assert WINDOW // 2 < max(tokens) <= WINDOW
     assert len(begun(bodies)) <= STEPS // 4
     assert state.spent.tokens == state.usage.tokens, "no attempt cost more than it was reserved"
+
+
+# ------------------------------------------------------------------ what survives
+def talks(*said: Turn, steps: int = 40) -> Callable[[View], Turn]:
+    """These turns, then looks at something new, then the end."""
+
+    def script(view: View) -> Turn:
+        if view.turn < len(said):
+            return said[view.turn]
+        return call(look, key=f"k{view.turn}") if view.turn < steps else finish("done")
+
+    return script
+
+
+def telling(script: Callable[[View], Turn], desk: Desk | None = None, **options: Any) -> Stage:
+    """A run of long results, of an agent with all that keeps things."""
+    desk = desk or Desk(answers={"look": [f"{n:04d} " + "lorem ipsum " * 330 for n in range(60)]})
+    tools = [look, pay, keep_notes, keep_todo, read_result]
+    spec = Agent(
+        "desk", model="m", instructions="Do it.", tools=tools, window_tokens=WINDOW, **options
+    )
+    return Stage(spec, script=script, deps=desk)
+
+
+def heading(on: Stage, number: int = -1) -> str:
+    """The first message of a request."""
+    return json.dumps(on.model.requests[number].messages[0], ensure_ascii=False)
+
+
+async def test_notes_and_the_list_come_back_in_every_new_conversation() -> None:
+    items = [{"text": "look at everything"}, {"text": "say so", "is_done": True}]
+    on = telling(
+        talks(
+            call(keep_notes, text="the key is under the mat"),
+            turn(call(look, key="a"), call(keep_todo, items=items)),
+            call(keep_notes, text="it was under the pot"),
+        )
+    )
+    await on.create(limits=RICH)
+    assert (await on.play()).status is Status.SUCCEEDED
+    check(on)
+    assert "it was under the pot" in heading(on)
+    assert "under the mat" not in heading(on)
+    assert '{\\"is_done\\":true,\\"text\\":\\"say so\\"}' in heading(on)
+    assert "Your summary of what happened so far" in heading(on)
+    assert heading(on, 2) == heading(on, 0), "nothing of it before it is needed"
+
+
+async def test_notes_are_no_progress_and_no_evidence() -> None:
+    on = telling(talks(*[call(keep_notes, text=f"first I look, {n}") for n in range(9)]))
+    await on.create()
+    state = await on.play()
+    assert (state.status, state.reason) == (Status.NO_PROGRESS, Reason.NO_STATE_CHANGE)
+    assert draft_of(state, None).evidence == ()
+
+
+async def test_what_a_person_said_is_never_summed_up() -> None:
+    desk = Desk(faults={"look": [Correctable("no such thing")] * 3})
+    desk.answers["look"] = ["lorem ipsum " * 330] * 60
+    tries = [call(look, key=key) for key in "abc"]
+    on = telling(talks(*tries), desk, escalate_to="lead", progress=Progress(stall_at=99))
+    await on.create(limits=RICH)
+    async with on.life() as life:
+        waits = await life.rest(until=lambda s: s.status is Status.AWAITING_HUMAN)
+        assert waits is not None
+        assert waits.question is not None
+        said = AnswerQuestion(
+            tenant=TENANT,
+            run_id=RUN,
+            question_id=waits.question.id,
+            person="ann",
+            answer="Only ever look, never pay.",
+        )
+        await on.ask(said)
+        await life.nudge()
+        state = await life.rest(until=lambda s: s.status.is_terminal)
+    assert state is not None
+    assert state.status is Status.SUCCEEDED
+    check(on)
+    assert "ann answers: " in heading(on)
+    assert "Only ever look, never pay." in heading(on)
+
+
+async def test_a_result_is_read_further_from_the_record() -> None:
+    whole = "".join(f"{n:05d}," for n in range(40_000))
+    desk = Desk(answers={"look": [whole]})
+    on = telling(
+        lambda view: (
+            call(look, key="a")
+            if view.turn == 0
+            else call(read_result, evidence="ev-1", offset=_next(view))
+            if view.turn < 9
+            else call(read_result, evidence="ev-77")
+            if view.turn == 9
+            else finish("ok")
+        ),
+        desk,
+    )
+    await on.create(limits=RICH)
+    state = await on.play()
+    assert state.status is Status.SUCCEEDED
+    check(on)
+    parts = [item.payload for item in state.evidence if item.tool == "read_result"]
+    assert all(part["characters"] == len(whole) for part in parts)
+    first = json.loads(on.model.requests[1].messages[-1]["content"][0]["content"])
+    assert f"of {len(whole)} characters" in first["cut"]
+    assert "read_result(evidence='ev-1'" in first["cut"]
+    assert (
+        first["data"] + "".join(part["text"] for part in parts) == whole[: parts[-1]["next_offset"]]
+    )
+    errors = [line for line in state.tool_history if line.outcome == "error"]
+    assert [line.tool for line in errors] == ["read_result"]
+    assert desk.requests == [], "and no executor was asked"
+
+
+def _next(view: View) -> int:
+    """Where the newest part ends."""
+    seen: Any = view.result(read_result)
+    if isinstance(seen, dict):
+        return cast("dict[str, int]", seen)["next_offset"]
+    content = view._messages[-1]["content"][0]["content"]
+    return len(json.loads(content)["data"])
+
+
+async def test_a_restart_goes_on_with_the_very_same_conversation() -> None:
+    """The planner of a new process folds the journal to the bytes that the old one sent."""
+    on = telling(talks())
+    await on.create(limits=RICH)
+    for steps in (7, 16, 23):
+        async with on.life() as life:
+            await life.rest(until=lambda state, steps=steps: state.step_count >= steps)
+    assert (await on.play()).status is Status.SUCCEEDED
+    bodies = check(on)
+    same = [
+        shared(bodies[n - 1], bodies[n]) for n in range(1, len(bodies)) if n not in begun(bodies)
+    ]
+    assert min(same) >= 0.9
+
+
+async def test_thoughts_stay_as_they_are_until_a_new_conversation_has_none() -> None:
+    thought = {"type": "thinking", "thinking": "hm", "signature": "sig:2"}
+
+    def thinking(view: View) -> Turn:
+        asked = talks()(view)
+        return dataclasses.replace(asked, blocks=(thought, *asked.blocks))
+
+    on = telling(thinking)
+    await on.create(limits=RICH)
+    assert (await on.play()).status is Status.SUCCEEDED
+    bodies = check(on)
+    for n in begun(bodies):
+        assert thought not in [block for m in bodies[n]["messages"] for block in m["content"]]
+    assert thought in bodies[1]["messages"][1]["content"]
+
+
+@pytest.mark.parametrize(("where", "steps"), [("before", 13), ("after", 14)])
+async def test_a_death_at_a_summary_is_charged_for_what_was_reserved(
+    where: str, steps: int
+) -> None:
+    """Before it is recorded: the summary, which is no step; after it: the step that was next."""
+    on = telling(talks(steps=12))
+    died: list[Append] = []
+
+    def once(op: Append) -> str:
+        if died or not any(isinstance(event, e.Consulted) for event in op.events):
+            return ""
+        died.append(op)
+        return where
+
+    on.ledger.die = once
+    await on.create(limits=RICH)
+    state = await on.play()
+    assert (state.status, state.step_count) == (Status.SUCCEEDED, steps)
+    assert len(died) == 1
+    lost = [event for event in await on.events() if isinstance(event, e.StepLost)]
+    assert len(lost) == 1
+    assert state.spent.tokens - state.usage.tokens == sum(event.charged.tokens for event in lost)
+    check(on)
+
+
+def test_a_window_without_room_is_refused() -> None:
+    with pytest.raises(DeclarationError, match=r"window_tokens=5000 is too small.*at least"):
+        agent(window_tokens=5_000)
+    with pytest.raises(DeclarationError, match=r"'keep_notes' is the name of a tool of"):
+        Agent("a", model="m", instructions="x", tools=[_impostor()])
+
+
+def _impostor() -> Any:
+    @read
+    async def keep_notes(ctx: Ctx[None]) -> str:
+        """Not ours."""
+        return ""
+
+    return keep_notes

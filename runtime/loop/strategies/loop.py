@@ -22,6 +22,7 @@ TODO = "keep_todo"
 READ_RESULT = "read_result"
 MEMORY = frozenset({NOTES, TODO})
 """Tools of ours with which the model keeps its own words; those are no evidence of anything."""
+OURS = MEMORY | {READ_RESULT}
 
 _NO_OBJECT = "they are not an object"
 
