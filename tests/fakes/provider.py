@@ -102,6 +102,8 @@ class FakeProvider:
         if rule := broken_rule(body, before):
             self.broken.append(rule)
             return Refuse(status=400, type="invalid_request_error", message=rule)
+        if body.get("tool_choice") == {"type": "none"}:  # nobody's turn: it is to be summed up
+            return Say(blocks=(text("Some keys were looked up."),))
         if not self._replies:
             return Refuse(status=500, type="api_error", message="the script is over")
         reply = self._replies.pop(0)
