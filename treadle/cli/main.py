@@ -36,6 +36,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "show": Entry("Runs", "inspect:show", "ro", "One run: state, budgets, evidence."),
     "watch": Entry("Runs", "inspect:watch", "ro", "Follow one run, event by event."),
     "trace": Entry("Runs", "trace:trace", "ro", "Steps with times, tokens, cost, calls."),
+    "metrics": Entry("Runs", "metrics:metrics", "ro", "Loops, budget stops, recovery, spend."),
     "cancel": Entry("Runs", "control:cancel", "rw", "Cancel one run, or all that match."),
     "pause": Entry("Runs", "holds:pause", "rw", "Hold one run, an agent, or everything."),
     "resume": Entry("Runs", "holds:resume", "rw", "Undo a pause, or up --paused."),

@@ -33,13 +33,15 @@ class Wire:
         self._buses: dict[str, WireBus] = {}
         self._opening = anyio.Lock()
 
-    async def _call(self, kind: str, verb: str, body: msgspec.Struct) -> Reply:
+    async def _call(
+        self, kind: str, verb: str, body: msgspec.Struct, *, timeout_s: float = REQUEST_S
+    ) -> Reply:
         name = self._user or kind
         bus = await self._bus(name)
         principal = principal_of(self._place.user(name))
         subject = subjects.api(self._place.tenant, principal, verb)
         try:
-            data = await bus.request(subject, _encoded(body), timeout_s=REQUEST_S)
+            data = await bus.request(subject, _encoded(body), timeout_s=timeout_s)
         except NoResponders as error:
             hint = "it may be starting or stopping; try again"
             raise Unreachable("the daemon does not answer", hint=hint) from error
