@@ -44,6 +44,7 @@ COMMANDS: Final[dict[str, Entry]] = {
     "approve": Entry("People", "people:approve", "rw", "Allow exactly the action that was shown."),
     "deny": Entry("People", "people:deny", "rw", "Refuse an action, with a reason."),
     "answer": Entry("People", "answer:answer", "rw", "Answer what a run asks a person."),
+    "eval": Entry("Operations", "evaluate:evaluate", "rw", "Run a scripted suite; its figures."),
     "agents": Entry("Operations", "registry:agents", "ro", "What agents a daemon runs."),
     "tools": Entry("Operations", "registry:tools", "rw", "Their tools; call one read by hand."),
     "actors": Entry("Operations", "ops:actors", "ro", "Who is alive, and what they have done."),
