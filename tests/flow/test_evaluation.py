@@ -1,5 +1,6 @@
 """A suite played by the real roles on a data directory's ledger."""
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -114,9 +115,22 @@ async def test_open_runs_of_others_are_left_alone(data_dir: Path) -> None:
 
 async def test_what_does_not_end_in_time_is_cancelled(data_dir: Path) -> None:
     await pause_everything(data_dir)
-    with pytest.raises(DeadlineExceeded, match="1 runs had not ended after"):
+    with pytest.raises(DeadlineExceeded, match="1 of 1 runs had not ended after"):
         await play(small(), data_dir, timeout_s=0.5)
     assert await statuses(data_dir, eval="small") == ["CANCELLED"]
+
+
+async def test_what_was_not_even_submitted_is_late_too(data_dir: Path) -> None:
+    with pytest.raises(DeadlineExceeded, match="40 of 40 runs"):
+        await play(LOOP_DETECTION, data_dir, timeout_s=0.0)
+    assert await statuses(data_dir, eval="loop_detection") == []
+
+
+@pytest.mark.parametrize("timeout_s", [0.02, 0.05, 0.1, 0.15])
+async def test_wherever_it_is_cut_no_run_stays_open(data_dir: Path, timeout_s: float) -> None:
+    with contextlib.suppress(DeadlineExceeded):
+        await play(LOOP_DETECTION, data_dir, timeout_s=timeout_s)
+    assert {"QUEUED", "RUNNING"}.isdisjoint(await statuses(data_dir, eval="loop_detection"))
 
 
 async def test_who_interrupts_it_leaves_nothing_open(data_dir: Path) -> None:

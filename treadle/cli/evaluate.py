@@ -23,7 +23,12 @@ _TIMEOUT_S: Final = 120.0
 @command("eval", effect="rw")
 @click.argument("suite", metavar="SUITE")
 @click.option(
-    "--timeout", type=parse.Duration(), default=_TIMEOUT_S, metavar="S", show_default=True
+    "--timeout",
+    type=parse.Duration(),
+    default=_TIMEOUT_S,
+    metavar="S",
+    show_default=True,
+    help="How long all of it may take.",
 )
 def evaluate(*, suite: str, timeout: float) -> None:
     """Run a scripted suite and print its figures for each configuration.

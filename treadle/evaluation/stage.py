@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from messages import api, subjects
 from messages.base import Failure, ReplyT, Request
-from messages.errors import AlreadyRunning, DeadlineExceeded, TreadleError
+from messages.errors import AlreadyRunning, Conflict, DeadlineExceeded, NotFound
 from messages.ledger import AnyLedgerRequest, Renew, Tally, TallyRuns
 from runtime.bus import memory
 from runtime.bus.bus import WireBus
@@ -53,7 +53,7 @@ class Evaluation:
     """
 
     def __init__(self, suite: Suite, ledger: Ledger, signer: Signer) -> None:
-        """Use ``evaluate``."""
+        """Use ``evaluation``."""
         self._suite = suite
         self._ledger = OwnRuns(ledger)
         self._signer = signer
@@ -62,7 +62,7 @@ class Evaluation:
         self._process = self._ids.new_id("proc")
         self._playbook = Playbook(suite)
         self._app = app_of(suite, self._playbook)
-        self._runs: list[str] = []
+        self._cast = 0
         self._since = self._clock.now() - 1.0
         self.id = self._ids.new_id("eval")
 
@@ -85,15 +85,13 @@ class Evaluation:
                     await self._submit(bus)
                     await self._until_ended(bus)
         finally:
-            late = self.open_runs
-            if late:
+            late = self._suite.runs - len(self._ledger.ended)
+            if self.open_runs:
                 await self._cancel_open()
         if late:
-            hint = (
-                f"treadle ls --label evaluation={self.id}; if all is paused: treadle resume --all"
-            )
-            message = f"{late} runs had not ended after {timeout_s:g} s and were cancelled"
-            raise DeadlineExceeded(message, hint=hint)
+            hint = f"treadle ls --label evaluation={self.id}; while all is paused nothing runs"
+            message = f"{late} of {self._suite.runs} runs had not ended after {timeout_s:g} s"
+            raise DeadlineExceeded(f"{message}; what was open is cancelled", hint=hint)
         return {name: await self._count(configuration=name) for name in self._suite.configurations}
 
     # ------------------------------------------------------------------ the process
@@ -139,8 +137,8 @@ class Evaluation:
                     await self._submit_one(bus, configuration, task)
 
     async def _submit_one(self, bus: WireBus, configuration: str, task: Task) -> None:
-        run_id = f"{self.id}-{len(self._runs) + 1}"
-        self._runs.append(run_id)
+        self._cast += 1
+        run_id = f"{self.id}-{self._cast}"
         self._playbook.cast(run_id, task)
         body = api.Submit(
             agent=self._suite.agent(configuration),
@@ -167,8 +165,14 @@ class Evaluation:
         with anyio.CancelScope(shield=True), anyio.move_on_after(_CLEAN_S):
             async with self._life() as bus:
                 for run_id in sorted(self._ledger.open):
-                    await _cancel(bus, run_id)
+                    await self._cancel(bus, run_id)
                 await self._until_ended(bus)
+
+    async def _cancel(self, bus: WireBus, run_id: str) -> None:
+        try:
+            await _ask(bus, "cancel", api.Cancel(run_id=run_id, reason="the evaluation stopped"))
+        except (Conflict, NotFound):  # it has ended, or was never created: the answer was lost
+            self._ledger.open.discard(run_id)
 
     async def _count(self, **labels: str) -> Tally:
         """The runs of this evaluation as they are stored."""
@@ -215,10 +219,3 @@ async def evaluation(suite: Suite, data_dir: Path) -> AsyncGenerator[Evaluation]
 
 async def _ask(bus: WireBus, verb: str, body: api.Submit | api.Cancel) -> None:
     _ = await request(bus, subjects.api(TENANT, PRINCIPAL, verb), body, timeout_s=REQUEST_S)
-
-
-async def _cancel(bus: WireBus, run_id: str) -> None:
-    try:
-        await _ask(bus, "cancel", api.Cancel(run_id=run_id, reason="the evaluation was stopped"))
-    except TreadleError:
-        return  # it has ended meanwhile
