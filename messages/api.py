@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from messages.base import FrozenMeta
+from messages.ledger import GroupBy
 from messages.parts import JsonValue
 from messages.task import TaskLimits
 
@@ -44,8 +45,11 @@ class Trace(_Body, kw_only=True):
     run_id: str
 
 
-class ListRuns(_Body, kw_only=True):
-    """verb list -> {v, runs: [{run_id, agent, status, reason, step_count, …}]}."""
+class ListRuns(_Body, kw_only=True, omit_defaults=True):
+    """verb list -> {v, runs: [{run_id, agent, status, reason, step_count, …}]}.
+
+    Defaults are left out, so that a daemon from before ``ended`` takes what does not need it.
+    """
 
     status: str | None = None
     agent: str | None = None
@@ -53,6 +57,19 @@ class ListRuns(_Body, kw_only=True):
     since: float | None = None
     """Seconds back from now."""
     limit: int = 50
+    ended: bool = False
+    """Without a status: ended runs too, not open ones only."""
+
+
+class Metrics(_Body, kw_only=True):
+    """verb metrics -> {v, runs, completion_rate, …, groups: [...]}: figures about many runs."""
+
+    since: float | None = None
+    """Seconds back from now: runs created since then."""
+    month: str | None = None
+    """YYYY-MM, UTC: runs created in it."""
+    by: list[GroupBy] = []
+    labels: dict[str, str] = {}
 
 
 class Events(_Body, kw_only=True):
@@ -165,6 +182,7 @@ VERBS: dict[str, type[_Body]] = {
     "show": Show,
     "trace": Trace,
     "list": ListRuns,
+    "metrics": Metrics,
     "events": Events,
     "approvals": Approvals,
     "approve": Decide,

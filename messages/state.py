@@ -227,6 +227,8 @@ class LoopState(Part, kw_only=True):
     usage: Usage = Usage()
     spent: Amount = Amount()
     """What was charged: reported usage, or reservations where nothing was reported."""
+    children_microusd: int = 0
+    """The part of ``spent`` that ended children used."""
     children: tuple[Child, ...] = ()
     """The open ones; what is carved out for them is not this run's to spend."""
     context_bytes: int = 0
@@ -239,6 +241,8 @@ class LoopState(Part, kw_only=True):
     """What the model's own waits have used of ``limits.max_wait_s``."""
     model_s: float = 0.0
     tool_s: float = 0.0
+    models: tuple[str, ...] = ()
+    """Those that answered, in the order of their first answer."""
     model_calls: int = 0
     retry_at: Timestamp = 0.0
     """The provider asked to be left alone until then; 0: it did not."""
@@ -246,6 +250,8 @@ class LoopState(Part, kw_only=True):
     """Of the step under way, at the model."""
     tool_calls: int = 0
     tool_errors: int = 0
+    flags: int = 0
+    """How often the progress monitor warned or stopped it."""
     escalations: int = 0
     consecutive_errors: int = 0
     corrections: int = 0

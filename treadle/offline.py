@@ -12,6 +12,7 @@ from messages import api
 from messages.api import Reply
 from messages.base import Failure, ReplyT, Request
 from messages.errors import NotFound
+from messages.ledger import GroupBy
 from runtime.bus.failures import to_error
 from runtime.clock import MachineClock
 from runtime.ledger.sqlite import SqliteLedger
@@ -53,12 +54,30 @@ class Offline:
         labels: Mapping[str, str] | None = None,
         since: float | None = None,
         limit: int = 50,
+        ended: bool = False,
     ) -> Reply:
         """``{v, runs}``, as ``Client.list``."""
         body = api.ListRuns(
-            status=status, agent=agent, labels=dict(labels or {}), since=since, limit=limit
+            status=status,
+            agent=agent,
+            labels=dict(labels or {}),
+            since=since,
+            limit=limit,
+            ended=ended,
         )
         return await self._reader.list_runs(body)
+
+    async def metrics(
+        self,
+        *,
+        since: float | None = None,
+        month: str | None = None,
+        by: Sequence[GroupBy] = (),
+        labels: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """Figures about many runs, as ``Client.metrics``."""
+        body = api.Metrics(since=since, month=month, by=[*by], labels=dict(labels or {}))
+        return await self._reader.metrics(body)
 
     async def events(self, run_id: str, *, after: int = -1) -> Reply:
         """One page of events: ``{v, events, version, terminal}``."""

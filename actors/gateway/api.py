@@ -61,6 +61,7 @@ class Api:
             "show": lambda who, body, _: self._reader(who).show(body),
             "trace": lambda who, body, _: self._reader(who).trace(body),
             "list": lambda who, body, _: self._reader(who).list_runs(body),
+            "metrics": lambda who, body, _: self._reader(who).metrics(body),
             "events": lambda who, body, _: self._reader(who).events(body),
             "approvals": lambda who, body, _: self._reader(who).approvals(body),
             "effects": lambda who, body, _: self._reader(who).effects(body),

@@ -20,6 +20,7 @@ from runtime.intake import Admitted, Trace, admit
 from runtime.log import Level, Line, log
 from runtime.loop.start import first_entry
 from runtime.settings import Settings
+from runtime.views.run import ended_at_once
 
 CREATE_S = 5.0
 
@@ -111,7 +112,10 @@ class Runs:
             raise BadTask(answer.message or answer.why)
         is_existing = isinstance(answer, Existing)
         if not is_existing:
-            log(Line.RUN_CREATED, run_id=birth.run_id, tenant=sender.tenant, agent=spec.name)
+            named = {"run_id": birth.run_id, "tenant": sender.tenant}
+            log(Line.RUN_CREATED, **named, agent=spec.name)
+            if summary.status.is_terminal:  # its first step does not fit the budget
+                log(Line.RUN_FINISHED, **named, **ended_at_once(summary))
         await self.wake(sender.tenant, birth.run_id)
         return Accepted(run_id=birth.run_id, existing=is_existing)
 

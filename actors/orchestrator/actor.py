@@ -27,6 +27,7 @@ from runtime.loop import directives as d
 from runtime.loop.evolve import fold
 from runtime.settings import Runtime
 from runtime.supervisor import ChildSpec, Phase
+from runtime.views.run import log_fields
 
 _GIVE_BACK_S = 5.0
 
@@ -256,13 +257,7 @@ class Orchestrator:
             deaths = taken.deaths + self._crashes.get(key, 0)
             await Drive(hand, deaths=deaths, on_progress=on_progress).run()
         if pen.state.status.is_terminal:
-            log(
-                Line.RUN_FINISHED,
-                status=pen.state.status.value,
-                reason=pen.state.reason,
-                steps=pen.state.step_count,
-                tokens=pen.state.usage.tokens,
-            )
+            log(Line.RUN_FINISHED, **log_fields(pen.state))
             await self._publisher.publish(pen.state, entries)
 
     async def _all_entries(self, key: RunKey, taken: Taken) -> list[Entry]:

@@ -226,7 +226,7 @@ class Pen:
             take_id=self.take_id,
             active_s=stretch_s,
             events=tuple(self._events),
-            summary=summarise(state, stretch_s),
+            summary=summarise(state, stretch_s, self.now()),
             named=tuple(sorted(self._named)),
         )
 

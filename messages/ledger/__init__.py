@@ -79,6 +79,15 @@ from messages.ledger.runs import (
     Taken,
     TakenKey,
 )
+from messages.ledger.tally import (
+    GroupBy,
+    RunCursor,
+    RunsOfEnding,
+    RunsOfSteps,
+    Tallies,
+    Tally,
+    TallyRuns,
+)
 
 __all__ = [
     "AnswerQuestion",
@@ -108,6 +117,7 @@ __all__ = [
     "Existing",
     "Fetch",
     "Fetched",
+    "GroupBy",
     "Happened",
     "Held",
     "Hold",
@@ -129,9 +139,12 @@ __all__ = [
     "Release",
     "Renew",
     "ResolveEffect",
+    "RunCursor",
     "RunEnded",
     "RunRow",
     "RunRows",
+    "RunsOfEnding",
+    "RunsOfSteps",
     "SendSignal",
     "Settle",
     "Settled",
@@ -144,6 +157,9 @@ __all__ = [
     "Take",
     "Taken",
     "TakenKey",
+    "Tallies",
+    "Tally",
+    "TallyRuns",
     "Void",
     "Voided",
 ]
@@ -171,6 +187,7 @@ AnyLedgerRequest = (
     | ListRuns
     | ListApprovals
     | ListEffects
+    | TallyRuns
 )
 
 AnyLedgerAnswer = (
@@ -201,4 +218,5 @@ AnyLedgerAnswer = (
     | RunRows
     | ApprovalRows
     | EffectRows
+    | Tallies
 )

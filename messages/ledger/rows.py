@@ -38,7 +38,25 @@ class Summary(Part, kw_only=True):
     limits: Limits = Limits()
     usage: Usage = Usage()
     cost_microusd: int = 0
+    children_microusd: int = 0
+    """The part of ``cost_microusd`` that children used; each of them has a row of its own."""
     active_s: float = 0.0
+    suspended_s: float = 0.0
+    model_s: float = 0.0
+    tool_s: float = 0.0
+    models: tuple[str, ...] = ()
+    """Those that answered, in the order of their first answer."""
+    model_calls: int = 0
+    """Failed attempts and those of other roles included."""
+    tool_calls: int = 0
+    tool_errors: int = 0
+    flags: int = 0
+    """How often the progress monitor warned or stopped it."""
+
+    @property
+    def own_microusd(self) -> int:
+        """What the run itself spent, so that a sum over runs counts everything once."""
+        return self.cost_microusd - self.children_microusd
 
 
 SignalKind = Literal["cancel", "pause", "resume", "decision", "answer", "child"]

@@ -101,7 +101,7 @@ class MemoryTables:
             is_status = not like.statuses or head.status in like.statuses
             is_agent = like.agent in (None, head.agent)
             is_open = not (like.is_open_only and head.status.is_terminal)
-            if is_status and is_agent and is_open and head.created_at >= like.since:
+            if is_status and is_agent and is_open and _is_within(head, like):
                 yield row_of(head, self.summaries[tenant, head.run_id])
 
     def due_runs(self, now: float, process: str) -> Iterable[RunHead]:
@@ -233,3 +233,9 @@ class MemoryTables:
         for key in [k for k in self.parts if k[:2] == (tenant, sha256)]:
             self._drop(self.parts, key)
         self._drop(self.whole, (tenant, sha256))
+
+
+def _is_within(head: RunHead, like: RunFilter) -> bool:
+    is_before = like.until is None or head.created_at < like.until
+    is_further = like.after is None or (head.created_at, head.run_id) < like.after
+    return head.created_at >= like.since and is_before and is_further

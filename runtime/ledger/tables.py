@@ -87,6 +87,10 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     agent: str | None = None
     since: float = 0.0
     """Created then or later."""
+    until: float | None = None
+    """Created before then."""
+    after: tuple[float, str] | None = None
+    """Creation time and run id of the last run of the page before."""
 
 
 class Tables(Protocol):

@@ -252,7 +252,9 @@ def _child_ended(state: LoopState, event: e.ChildEnded) -> LoopState:
     children = tuple(child for child in state.children if child.run_id != event.run_id)
     if len(children) == len(state.children):
         return state  # its carve was returned already: once is enough
-    return replace(state, spent=steps.plus(state.spent, used), children=children)
+    folded_in = state.children_microusd + event.used_cost_microusd
+    spent = steps.plus(state.spent, used)
+    return replace(state, spent=spent, children_microusd=folded_in, children=children)
 
 
 def _finished(state: LoopState, event: e.Finished) -> LoopState:

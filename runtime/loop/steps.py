@@ -82,6 +82,7 @@ def decided(state: LoopState, event: e.Decided) -> LoopState:
         + budget.talk_bytes(event.content)
         + told,
         model_s=state.model_s + event.duration_s,
+        models=_with_model(state, event.model),
         model_calls=state.model_calls + max(1, len(event.attempts)),
         failed_attempts=0,
         nudges=state.nudges + 1 if is_empty else 0,
@@ -113,8 +114,14 @@ def consulted(state: LoopState, event: e.Consulted) -> LoopState:
         usage=state.usage.plus(event.usage),
         spent=plus(state.spent, event.charged),
         model_s=state.model_s + event.duration_s,
+        models=_with_model(state, event.model),
         model_calls=state.model_calls + 1,
     )
+
+
+def _with_model(state: LoopState, model: str) -> tuple[str, ...]:
+    is_known = not model or model in state.models
+    return state.models if is_known else (*state.models, model)
 
 
 def rejected(state: LoopState, event: e.ProposalRejected) -> LoopState:
@@ -147,6 +154,7 @@ def accepted(state: LoopState, event: e.Accepted) -> LoopState:
 
 def flagged(state: LoopState, event: e.ProgressFlagged) -> LoopState:
     """Progress was doubted: warn the model once per kind, or stop the run."""
+    state = replace(state, flags=state.flags + 1)
     if event.level == "stop":
         return in_turn(state, stopped_by=event.kind)
     flagged = state.seen.flagged

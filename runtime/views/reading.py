@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
-from messages.api import Approvals, Effects, Events, ListRuns, Show, Trace
+from messages.api import Approvals, Effects, Events, ListRuns, Metrics, Show, Trace
 from messages.base import Request, Timestamp
 from messages.canon import sha256_hex
 from messages.errors import NotFound, UsageError
@@ -23,7 +24,10 @@ from messages.ledger import (
     Load,
     Loaded,
     Missing,
+    RunCursor,
     RunRow,
+    Tally,
+    TallyRuns,
 )
 from messages.ledger import ListRuns as ListRunRows
 from messages.parts import JsonValue
@@ -31,12 +35,14 @@ from messages.state import LoopState
 from messages.status import Status
 from messages.subjects import approval_identifier, identifier
 from runtime.loop.evolve import fold
+from runtime.tally import merge_groups
 from runtime.views.approvals import approval_detail, approval_row
 from runtime.views.effects import effect_chain, effect_row
 from runtime.views.events import event_line
+from runtime.views.metrics import metrics_view
 from runtime.views.run import list_row, show_run
 from runtime.views.trace import trace_run
-from runtime.views.values import View
+from runtime.views.values import View, month_of
 
 ReplyT = TypeVar("ReplyT")
 
@@ -122,12 +128,43 @@ class Reader:
         query = ListRunRows(
             tenant=self._tenant,
             statuses=(_status(body.status),) if body.status else (),
+            is_open_only=not body.ended,
             agent=body.agent,
             labels=body.labels,
             since=None if body.since is None else self._now() - body.since,
             limit=max(1, min(body.limit, MAX_ROWS)),
         )
         return {"v": 1, "runs": [list_row(row) for row in (await self._ask(query)).rows]}
+
+    async def metrics(self, body: Metrics) -> View:
+        """Verb metrics: page by page, so that neither memory nor the ledger's time is at stake.
+
+        Raises:
+            UsageError: the month is none, or there is a ``since`` beside it.
+        """
+        since, until = self._span(body)
+        query = TallyRuns(
+            tenant=self._tenant, by=tuple(body.by), labels=body.labels, since=since, until=until
+        )
+        tallies = await self.tally(query)
+        return metrics_view(tallies, body.by, since=since, until=until)
+
+    async def tally(self, query: TallyRuns) -> tuple[Tally, ...]:
+        """All the runs that match, counted by group; the groups in the order of their names."""
+        tallies: tuple[Tally, ...] = ()
+        after: RunCursor | None = None
+        while True:
+            page = await self._ask(replace(query, after=after))
+            tallies, after = merge_groups((*tallies, *page.tallies)), page.next
+            if after is None:
+                return tallies
+
+    def _span(self, body: Metrics) -> tuple[Timestamp | None, Timestamp | None]:
+        if body.month is None:
+            return (None if body.since is None else self._now() - body.since), None
+        if body.since is not None:
+            raise UsageError("a month and a time since when are two different spans; give one")
+        return month_of(body.month)
 
     async def events(self, body: Events) -> View:
         """Verb events: one page.

@@ -2,7 +2,7 @@
 
 from messages.base import Timestamp
 from messages.canon import shown
-from messages.ledger import RunRow
+from messages.ledger import RunRow, Summary
 from messages.state import LoopState, Outstanding, Question, ToolRecord
 from messages.status import Status
 from messages.task import Result
@@ -120,7 +120,25 @@ def usage_view(state: LoopState, now: Timestamp | None = None) -> View:
         "tool_calls": state.tool_calls,
         "tool_errors": state.tool_errors,
         "escalations": state.escalations,
+        "flags": state.flags,
+        "models": list(state.models),
     }
+
+
+def log_fields(state: LoopState) -> View:
+    """The metrics of an ended run, for the one log line about its end."""
+    return {
+        "status": str(state.status),
+        "reason": state.reason,
+        "steps": state.step_count,
+        **usage_view(state),
+        "models": " + ".join(state.models),
+    }
+
+
+def ended_at_once(summary: Summary) -> View:
+    """The same of a run that ended when it was created, having used nothing."""
+    return {"status": str(summary.status), "reason": summary.reason, "steps": 0, "tokens": 0}
 
 
 def _identity(state: LoopState) -> View:

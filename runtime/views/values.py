@@ -1,5 +1,6 @@
 """How single values are written for people: times, money, hashes, evidence."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -7,6 +8,7 @@ import msgspec
 
 from messages.base import Timestamp
 from messages.canon import shown
+from messages.errors import UsageError
 from messages.parts import Evidence, Limits, Problem, Usage
 from runtime.money import usd
 
@@ -17,6 +19,7 @@ __all__ = [
     "iso",
     "iso_or_none",
     "limits_view",
+    "month_of",
     "problem_view",
     "seconds",
     "tokens_view",
@@ -26,6 +29,7 @@ __all__ = [
 View = dict[str, Any]
 """One JSON object as a user sees it."""
 
+_MONTH = re.compile(r"[12][0-9]{3}-(0[1-9]|1[0-2])")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -33,6 +37,18 @@ def iso(at: Timestamp) -> str:
     """ISO 8601, UTC, milliseconds, ``Z``: one width, so that text order is time order."""
     moment = _EPOCH + timedelta(milliseconds=round(at * 1000))
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def month_of(text: str) -> tuple[Timestamp, Timestamp]:
+    """When a month ``YYYY-MM`` begins and ends, UTC.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if _MONTH.fullmatch(text) is None:
+        raise UsageError(f"{text[:40]!r} is no month", hint="write YYYY-MM, such as 2026-11")
+    first = datetime(int(text[:4]), int(text[5:]), 1, tzinfo=UTC)
+    return first.timestamp(), (first + timedelta(days=31)).replace(day=1).timestamp()
 
 
 def iso_or_none(at: Timestamp | None) -> str | None:

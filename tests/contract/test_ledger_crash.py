@@ -23,9 +23,11 @@ from messages.ledger import (
     Loaded,
     Refused,
     Renew,
+    RunCursor,
     SendSignal,
     Signal,
     Take,
+    TallyRuns,
 )
 from messages.status import Status
 from runtime.clock import FakeClock
@@ -160,11 +162,12 @@ async def test_g23_a_tampered_journal_is_found_and_other_runs_go_on(
 
 # ------------------------------------------------------------------ cost
 def hot_statements() -> dict[str, Callable[[SqliteStore], object]]:
-    tenant = TENANT
+    tenant, cursor = TENANT, RunCursor(created_at=9.0, run_id="r")
     return {
         "due": lambda s: s.commit([Due(process="p", limit=5, stream="s1")]),
         "runs": lambda s: s.commit([ListRuns(tenant=tenant)]),
         "all runs": lambda s: s.commit([ListRuns(tenant=tenant, statuses=(Status.FAILED,))]),
+        "counts": lambda s: s.commit([TallyRuns(tenant=tenant, until=9.0, after=cursor)]),
         "keys": lambda s: s.commit([ListEffects(tenant=tenant)]),
         "unknown keys": lambda s: s.commit([ListEffects(tenant=tenant, is_unresolved_only=True)]),
         "approvals": lambda s: s.commit([ListApprovals(tenant=tenant)]),

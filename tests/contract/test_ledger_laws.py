@@ -17,6 +17,7 @@ from messages.ledger import (
     ListRuns,
     Load,
     Loaded,
+    TallyRuns,
 )
 from messages.status import Status  # noqa: TC001 -- one style of import in all tests
 from runtime.clock import FakeClock
@@ -101,6 +102,7 @@ def image(memory: MemoryLedger) -> tuple[object, ...]:
 def listings() -> Iterator[AnyLedgerRequest]:
     yield ListRuns(tenant=TENANT, is_open_only=False)
     yield ListRuns(tenant=TENANT)
+    yield TallyRuns(tenant=TENANT, by=("agent",), limit=2)
     yield ListEffects(tenant=TENANT)
     yield ListEffects(tenant=TENANT, is_unresolved_only=True)
     yield ListApprovals(tenant=TENANT, is_pending_only=False)

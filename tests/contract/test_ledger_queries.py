@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from messages.canon import sha256_hex
 from messages.events import Resumed
 from messages.ledger import (
+    Create,
     Done,
     Entry,
     Fetch,
@@ -19,12 +20,16 @@ from messages.ledger import (
     Refused,
     Take,
     Taken,
+    Tallies,
+    Tally,
+    TallyRuns,
 )
 from messages.status import Status
 from runtime.ledger import chain
 from runtime.ledger.rules.queries import PAGE_BYTES
+from runtime.tally import merge_groups
 from tests.contract import ledger_kit
-from tests.contract.ledger_kit import TENANT, Desk, asked, born, intended, is_a
+from tests.contract.ledger_kit import TENANT, Desk, asked, born, finished, intended, is_a
 
 desk = ledger_kit.desk
 
@@ -102,6 +107,73 @@ async def test_runs_are_listed_newest_first_by_what_is_asked(desk: Desk) -> None
     assert await listed(ListRuns(tenant=TENANT, labels={"team": "a", "n": "1"})) == ["r1"]
     assert await listed(ListRuns(tenant=TENANT, since=start + 2)) == ["r3", "r2"]
     assert await listed(ListRuns(tenant="other")) == []
+
+
+def ended(run_id: str, *, agent: str = "refunds", steps: int = 2, **labels: str) -> Create:
+    """A run that succeeded at once, as far as the ledger can tell."""
+    birth = born(run_id, agent=agent)
+    summary = replace(
+        birth.summary,
+        status=Status.SUCCEEDED,
+        reason="verified",
+        step_count=steps,
+        labels=labels,
+        cost_microusd=7,
+        models=("m1",),
+    )
+    return replace(birth, events=(birth.events[0], finished(Status.SUCCEEDED)), summary=summary)
+
+
+async def tallied(desk: Desk, op: TallyRuns) -> tuple[list[Tally], int]:
+    """The tallies of every page, and how many pages there were."""
+    found: list[Tally] = []
+    pages = 0
+    while True:
+        page = is_a(await desk.ask(op), Tallies)
+        found += page.tallies
+        pages += 1
+        if page.next is None:
+            return found, pages
+        op = replace(op, after=page.next)
+
+
+async def test_runs_are_counted_once_each_whatever_the_pages(desk: Desk) -> None:
+    for number in range(7):
+        await desk.ask(ended(f"r{number}", steps=number))
+        if number % 3 == 0:  # some were created at the same instant
+            desk.clock.advance(1.0)
+    await desk.ask(born("open"))
+    whole, _ = await tallied(desk, TallyRuns(tenant=TENANT))
+    for limit in (1, 2, 3, 8, 500):
+        parts, pages = await tallied(desk, TallyRuns(tenant=TENANT, limit=limit))
+        assert merge_groups(parts) == merge_groups(whole), limit
+        assert pages == 8 // limit + 1
+    [total] = merge_groups(whole)
+    assert (total.runs, total.open_runs, total.cost_microusd) == (7, 1, 49)
+    assert [each.steps for each in total.steps] == list(range(7))
+
+
+async def test_runs_are_counted_by_what_is_asked(desk: Desk) -> None:
+    start = desk.clock.now()
+    for number in range(4):
+        agent = "even" if number % 2 == 0 else "odd"
+        await desk.ask(ended(f"r{number}", agent=agent, team="a", n=str(number)))
+        desk.clock.advance(1.0)
+
+    async def counted(op: TallyRuns) -> dict[tuple[str, ...], int]:
+        found, _ = await tallied(desk, op)
+        return {tuple(each.group.values()): each.runs for each in merge_groups(found)}
+
+    assert await counted(TallyRuns(tenant=TENANT)) == {(): 4}
+    assert await counted(TallyRuns(tenant=TENANT, by=("agent",))) == {("even",): 2, ("odd",): 2}
+    both = TallyRuns(tenant=TENANT, by=("tenant", "model"))
+    assert await counted(both) == {(TENANT, "m1"): 4}
+    assert await counted(TallyRuns(tenant=TENANT, labels={"team": "a", "n": "1"})) == {(): 1}
+    assert await counted(TallyRuns(tenant=TENANT, since=start + 2)) == {(): 2}
+    assert await counted(TallyRuns(tenant=TENANT, until=start + 1)) == {(): 1}
+    assert await counted(TallyRuns(tenant=TENANT, since=start + 1, until=start + 3)) == {(): 2}
+    assert await counted(TallyRuns(tenant="other")) == {}
+    assert await counted(TallyRuns(tenant=TENANT, labels={"n": "1"}, limit=1)) == {(): 1}
 
 
 async def test_queued_is_shown_until_somebody_takes_the_run(desk: Desk) -> None:

@@ -104,6 +104,34 @@ async def test_a_run_too_large_for_one_message_is_shown_without_payloads() -> No
         assert not any("payload" in item for item in run["evidence"])
 
 
+async def test_metrics_count_the_runs_that_ended() -> None:
+    async with world() as here:
+        await submit(here, limits={"max_tokens": 10}, labels={"team": "a"})
+        await submit(here, "run-2")
+        found = await here.api("operator", "metrics", by=["agent"])
+        assert (found["runs"], found["budget_stop_rate"], found["open_runs"]) == (1, 1.0, 1)
+        assert [group["agent"] for group in found["groups"]] == ["refund"]
+        none = await here.api("operator", "metrics", labels={"team": "b"})
+        assert (none["runs"], none["completion_rate"]) == (0, None)
+        assert (await here.api("operator", "metrics", since=60.0))["runs"] == 1
+        assert (await here.api("operator", "metrics", month="2001-01"))["runs"] == 0
+
+
+@pytest.mark.parametrize(
+    "fields", [{"month": "2026-13"}, {"month": "2026-01", "since": 1.0}, {"by": ["goal"]}]
+)
+async def test_metrics_refuse(fields: dict[str, Any]) -> None:
+    async with world() as here:
+        assert await here.code("operator", "metrics", **fields) == "USAGE"
+
+
+async def test_a_listing_of_all_has_ended_runs_too() -> None:
+    async with world() as here:
+        await submit(here, limits={"max_tokens": 10})
+        assert (await here.api("operator", "list"))["runs"] == []
+        assert len((await here.api("operator", "list", ended=True))["runs"]) == 1
+
+
 async def test_list_tells_queued_from_running() -> None:
     async with world() as here:
         await submit(here, "r-1", labels={"k": "v"})

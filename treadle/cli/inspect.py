@@ -1,5 +1,6 @@
 """Reading commands: ls, show, watch. They ask the daemon, or the data directory when none runs."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ from treadle.cli.format import (
     short_json,
     status_text,
     table,
+    took,
 )
 from treadle.cli.options import Options, command, current_options
 from treadle.cli.progress import event_text, follow
@@ -31,14 +33,23 @@ from treadle.cli.progress import event_text, follow
 @click.option("--agent", metavar="A", help="Only runs of this agent.")
 @click.option("--tenant", metavar="T", help="Only runs of this tenant.")
 @click.option("--label", "pairs", multiple=True, metavar="K=V", help="Only runs with this label.")
+@click.option("--all", "is_all", is_flag=True, help="Ended runs too; so with --label.")
 @click.option(
     "--since", type=parse.Duration(), metavar="D", help="Only runs created in the last D."
 )
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
-def ls(*, tenant: str | None, pairs: tuple[str, ...], status: str | None, **query: Any) -> None:
+def ls(
+    *,
+    tenant: str | None,
+    pairs: tuple[str, ...],
+    status: str | None,
+    is_all: bool,
+    **query: Any,
+) -> None:
     """List runs, open ones by default."""
     options = current_options()
     labels = parse.labels(pairs)
+    query["ended"] = is_all or bool(labels)
 
     async def ask() -> session.Reply:
         async with session.reading(options, tenant) as (reader, _):
@@ -107,7 +118,7 @@ def watch(*, run_id: str, first: int) -> None:
 def runs_text(runs: list[Row], options: Options) -> str:
     """The table of ``ls``."""
     if not runs:
-        return "no runs; open ones are listed by default, see --status and --since"
+        return "no runs; open ones are listed by default, see --all and --status"
     now = MachineClock().now()
     columns = [
         Column("RUN", lambda run: plain(run["run_id"])),
@@ -141,6 +152,7 @@ def run_text(run: Row, options: Options) -> str:
         ("Inputs", _pairs_text(run.get("inputs"))),
         ("Labels", _pairs_text(run.get("labels"))),
         ("Used", " · ".join(budgets)),
+        ("Metrics", _metrics_text(usage)),
         ("Summary", plain(run.get("summary") or "")),
         ("Output", plain(short_json(run["output"])) if run.get("output") is not None else ""),
         ("Next", _next_text(run)),
@@ -154,6 +166,19 @@ def _standing(run: Row) -> str:
     reason = f" ({plain(run['reason'])})" if run.get("reason") else ""
     until = f" until {plain(run['until'])}" if run.get("until") else ""
     return f"{status_text(run['status'])}{reason}{until}, version {run['version']}, {since} ago"
+
+
+def _metrics_text(usage: Row) -> str:
+    """What a run did with its time; an answer of an older daemon says nothing of some of it."""
+    used = defaultdict(int, usage)
+    prompt = used["input_tokens"] + used["cache_read_tokens"] + used["cache_write_tokens"]
+    cached = f", {used['cache_read_tokens'] / prompt:.0%} of the input cached" if prompt else ""
+    flags = f" · {used['flags']} warnings of no progress" if used["flags"] else ""
+    return (
+        f"{used['model_calls']} model calls, {took(used['model_seconds'])}{cached}"
+        f" · {used['tool_calls']} tool calls, {used['tool_errors']} errors,"
+        f" {took(used['tool_seconds'])} · {took(used['suspended_seconds'])} waiting{flags}"
+    )
 
 
 def _event_line(event: Row, options: Options) -> str:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Generator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 Reply = Mapping[str, Any]
 
@@ -28,8 +28,20 @@ class Reader(Protocol):
         labels: Mapping[str, str] | None = None,
         since: float | None = None,
         limit: int = 50,
+        ended: bool = False,
     ) -> Reply:
         """``{"runs": [...]}``."""
+        ...
+
+    async def metrics(
+        self,
+        *,
+        since: float | None = None,
+        month: str | None = None,
+        by: Sequence[Literal["tenant", "agent", "model"]] = (),
+        labels: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """The figures, and those of each group in ``groups``."""
         ...
 
     def events(self, run_id: str, *, after: int = -1) -> Awaitable[Reply]:

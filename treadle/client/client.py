@@ -109,10 +109,19 @@ class Client(Operations):
         labels: Mapping[str, str] | None = None,
         since: float | None = None,
         limit: int = 50,
+        ended: bool = False,
     ) -> Reply:
-        """``{v, runs}``, newest first; open ones without a status; ``since`` seconds back."""
+        """``{v, runs}``, newest first; ``since`` seconds back.
+
+        Without a status: open ones, or all with ``ended``.
+        """
         body = api.ListRuns(
-            status=status, agent=agent, labels=dict(labels or {}), since=since, limit=limit
+            status=status,
+            agent=agent,
+            labels=dict(labels or {}),
+            since=since,
+            limit=limit,
+            ended=ended,
         )
         return await self._call(OPERATOR, "list", body)
 

@@ -1,12 +1,16 @@
 """What operators ask: who is there, what is registered, what was set aside, is all well."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from messages import api
 from messages.api import Reply
+from messages.ledger import GroupBy
 from runtime.views.actors import SUBJECT, WITHIN_S, actor_rows
 from treadle.client.wire import OPERATOR, Wire
+
+_METRICS_S = 120.0
+"""All runs are looked at: 12 s for a million of them, measured."""
 
 
 class Operations(Wire):
@@ -19,6 +23,25 @@ class Operations(Wire):
     async def tools(self) -> Reply:
         """``{v, tools}``."""
         return await self._call(OPERATOR, "tools", api.Empty())
+
+    async def metrics(
+        self,
+        *,
+        since: float | None = None,
+        month: str | None = None,
+        by: Sequence[GroupBy] = (),
+        labels: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """Figures about many runs: ``{v, runs, completion_rate, …, groups}``.
+
+        Args:
+            since: Only runs created in so many last seconds.
+            month: Only runs created in this month, ``YYYY-MM``, UTC.
+            by: Figures of each group of these besides.
+            labels: Only runs with these.
+        """
+        body = api.Metrics(since=since, month=month, by=[*by], labels=dict(labels or {}))
+        return await self._call(OPERATOR, "metrics", body, timeout_s=_METRICS_S)
 
     async def ping(self) -> Reply:
         """Whether the gateway answers, and as whom it sees us."""

@@ -33,20 +33,14 @@ class Wire:
         self._buses: dict[str, WireBus] = {}
         self._opening = anyio.Lock()
 
-    async def _call(self, kind: str, verb: str, body: msgspec.Struct) -> Reply:
+    async def _call(
+        self, kind: str, verb: str, body: msgspec.Struct, *, timeout_s: float = REQUEST_S
+    ) -> Reply:
         name = self._user or kind
         bus = await self._bus(name)
         principal = principal_of(self._place.user(name))
         subject = subjects.api(self._place.tenant, principal, verb)
-        try:
-            data = await bus.request(subject, _encoded(body), timeout_s=REQUEST_S)
-        except NoResponders as error:
-            hint = "it may be starting or stopping; try again"
-            raise Unreachable("the daemon does not answer", hint=hint) from error
-        reply = decode_as(data, dict[str, Any])
-        if "error" in reply:
-            raise error_of(msgspec.convert(reply["error"], api.ErrorBody))
-        return reply
+        return await request(bus, subject, body, timeout_s=timeout_s)
 
     async def _bus(self, name: str) -> WireBus:
         """The connection of a user, opened when it is first needed."""
@@ -62,6 +56,24 @@ class Wire:
         async with connect(self._place.url, self._place.user(name), name="treadle-client") as bus:
             task_status.started(bus)
             await anyio.sleep_forever()
+
+
+async def request(bus: WireBus, subject: str, body: msgspec.Struct, *, timeout_s: float) -> Reply:
+    """One request to the public API.
+
+    Raises:
+        Unreachable: No gateway answers.
+        TreadleError: What the gateway refused, as the error it stands for.
+    """
+    try:
+        data = await bus.request(subject, _encoded(body), timeout_s=timeout_s)
+    except NoResponders as error:
+        hint = "it may be starting or stopping; try again"
+        raise Unreachable("the daemon does not answer", hint=hint) from error
+    reply = decode_as(data, dict[str, Any])
+    if "error" in reply:
+        raise error_of(msgspec.convert(reply["error"], api.ErrorBody))
+    return reply
 
 
 def _encoded(body: msgspec.Struct) -> bytes:

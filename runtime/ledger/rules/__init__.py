@@ -37,12 +37,13 @@ from messages.ledger import (
     SendSignal,
     Settle,
     Take,
+    TallyRuns,
     Void,
 )
 from runtime.ledger.rules import append, artifacts, effects, people, queries, runs, signals
 from runtime.ledger.tables import Tables
 
-READS = (Load, Due, Fetch, ListRuns, ListApprovals, ListEffects)
+READS = (Load, Due, Fetch, ListRuns, ListApprovals, ListEffects, TallyRuns)
 """Operations that change nothing."""
 
 
@@ -105,4 +106,6 @@ def apply(t: Tables, op: AnyLedgerRequest, now: float) -> AnyLedgerAnswer:  # no
             return queries.list_approvals(t, op)
         case ListEffects():
             return queries.list_effects(t, op)
+        case TallyRuns():
+            return queries.tally_runs(t, op)
     assert_never(op)

@@ -21,15 +21,19 @@ from messages.ledger import (
     Load,
     Loaded,
     Missing,
+    RunCursor,
     RunRow,
     RunRows,
     Summary,
+    Tallies,
+    TallyRuns,
 )
 from messages.status import Status
 from runtime.ledger import chain
 from runtime.ledger.rules.people import is_held
 from runtime.ledger.rules.signals import has_cancel
 from runtime.ledger.tables import RunFilter, RunHead, Tables
+from runtime.tally import tally
 
 RowT = TypeVar("RowT")
 
@@ -187,6 +191,18 @@ def _runs_like(rows: Iterable[RunRow], op: ListRuns) -> Iterator[RunRow]:
         is_status = not op.statuses or row.shown_status in op.statuses
         if is_status and op.labels.items() <= row.summary.labels.items():
             yield row
+
+
+def tally_runs(t: Tables, op: TallyRuns) -> Tallies:
+    """One page of runs, counted; the page is of rows looked at, so its time is bounded."""
+    limit = max(1, _most(op.limit))
+    after = op.after and (op.after.created_at, op.after.run_id)
+    like = RunFilter(since=op.since or 0.0, until=op.until, after=after)
+    rows = _first(t.newest_runs(op.tenant, like), limit)
+    matching = [row for row in rows if op.labels.items() <= row.summary.labels.items()]
+    is_last = len(rows) < limit
+    end = None if is_last else RunCursor(created_at=rows[-1].created_at, run_id=rows[-1].run_id)
+    return Tallies(tallies=tally(matching, op.by), next=end)
 
 
 def list_approvals(t: Tables, op: ListApprovals) -> ApprovalRows:

@@ -110,7 +110,8 @@ class RunTables(Statements):
         return [head_of(row) for row in self.all(_CHILDREN, (tenant, run_id))]
 
     def newest_runs(self, tenant: str, like: RunFilter) -> Iterable[RunRow]:
-        sql, values = _NEWEST, [tenant, like.since, *like.statuses]
+        sql = _NEWEST
+        values: list[str | float] = [tenant, like.since, *like.statuses]
         if like.is_open_only:
             sql += " AND is_open = 1"
         if like.statuses:
@@ -118,6 +119,12 @@ class RunTables(Statements):
         if like.agent is not None:
             sql += " AND agent = ?"
             values.append(like.agent)
+        if like.until is not None:
+            sql += " AND created_at < ?"
+            values.append(like.until)
+        if like.after is not None:
+            sql += " AND (created_at, run_id) < (?, ?)"
+            values += like.after
         rows = self.each(sql + _NEWEST_FIRST, tuple(values))
         return (row_of(head_of(row[:-1]), _read_summary(row[-1])) for row in rows)
 

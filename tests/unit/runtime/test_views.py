@@ -104,6 +104,8 @@ def test_golden_show_of_a_run_that_waits_for_approval() -> None:
             "tool_calls": 1,
             "tool_errors": 0,
             "escalations": 1,
+            "flags": 0,
+            "models": ["scripted"],
         },
         "created_at": "2025-10-27T21:20:00.000Z",
         "updated_at": "2025-10-27T21:20:04.000Z",

@@ -383,6 +383,7 @@ def test_a_flag_is_shown_in_the_result_and_stops_only_if_it_says_so() -> None:
     assert warned.turn.calls[0].result.warning == "again?"
     assert (warned.seen.flagged, warned.turn.stopped_by) == (("repeated_action",), "")
     assert told(warned, warn).seen.flagged == ("repeated_action",)
+    assert (warned.flags, told(warned, warn).flags) == (1, 2)
     stopped = told(state, replace(warn, level="stop"))
     assert stopped.turn is not None
     assert stopped.turn.stopped_by == "repeated_action"
@@ -443,6 +444,7 @@ def test_a_childs_end_returns_its_carve_once() -> None:
     )
     state = told(state, ended)
     assert (state.children, state.spent) == ((), Amount(tokens=300, cost_microusd=4))
+    assert state.children_microusd == 4
     assert told(state, ended) == state
 
 

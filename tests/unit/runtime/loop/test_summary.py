@@ -2,9 +2,10 @@
 
 from msgspec.structs import replace
 
+from messages.events import Decided, Resumed
 from runtime.loop.summary import summarise, what_was_done
 from tests.journals import KEY, state_at
-from tests.unit.runtime.loop.tales import allowed, born, intended, observed
+from tests.unit.runtime.loop.tales import allowed, born, called, intended, observed, told
 
 
 def test_the_row_is_the_state_in_short() -> None:
@@ -14,6 +15,32 @@ def test_the_row_is_the_state_in_short() -> None:
         assert getattr(row, name) == getattr(state, name)
     assert (row.limits, row.usage, row.active_s) == (state.limits, state.usage, state.active_s)
     assert (row.principal, row.cost_microusd) == ("submitter", state.spent.cost_microusd)
+
+
+def test_the_row_holds_what_metrics_are_made_of() -> None:
+    state = replace(state_at(4), flags=2, children_microusd=100)
+    row = summarise(state)
+    for name in ("model_s", "tool_s", "models", "model_calls", "tool_calls", "tool_errors"):
+        assert getattr(row, name) == getattr(state, name)
+    assert (row.flags, row.suspended_s) == (2, state.suspended_s)
+    assert row.own_microusd == state.spent.cost_microusd - 100
+
+
+def test_each_model_that_answered_is_named_once() -> None:
+    def answer(model: str) -> Decided:
+        return replace(called("look"), model=model)
+
+    state = told(born(), answer("b"), answer("a"), answer("b"), answer(""))
+    assert summarise(state).models == ("b", "a")
+
+
+def test_a_wait_that_this_entry_ends_is_over_in_its_row() -> None:
+    waiting = state_at(2)
+    assert waiting.suspended_at is not None
+    assert summarise(waiting, now=waiting.suspended_at + 9).suspended_s == 0.0
+    back = told(waiting, Resumed(why="decision"))
+    assert summarise(back, now=waiting.suspended_at + 9).suspended_s == 9.0
+    assert summarise(back, now=waiting.suspended_at - 9).suspended_s == 0.0
 
 
 def test_a_long_goal_is_cut_in_the_row() -> None:

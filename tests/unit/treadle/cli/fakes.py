@@ -105,6 +105,10 @@ class FakeDaemon:
         self.note("list", **query)
         return {"v": 1, "runs": self.runs}
 
+    async def metrics(self, **query: Any) -> Mapping[str, Any]:
+        self.note("metrics", **query)
+        return self.replies["metrics"]
+
     def events(self, run_id: str, *, after: int = -1) -> "FakeFeed":
         return FakeFeed(self, run_id, after)
 

@@ -41,10 +41,21 @@ def test_ls_passes_its_filters_on(cli: RunCli, daemon: FakeDaemon) -> None:
                 "labels": {"k": "v=w"},
                 "since": 5400.0,
                 "limit": 50,
+                "ended": True,
             },
         )
     ]
     assert daemon.users == ["operator"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_ended"), [((), False), (("--all",), True), (("--label", "a=b"), True)]
+)
+def test_ls_lists_open_runs_unless_told_otherwise(
+    cli: RunCli, daemon: FakeDaemon, arguments: tuple[str, ...], is_ended: object
+) -> None:
+    cli("ls", *arguments)
+    assert daemon.asked[0][1]["ended"] is is_ended
 
 
 def test_ls_filters_by_tenant(cli: RunCli, daemon: FakeDaemon) -> None:
