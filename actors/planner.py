@@ -40,7 +40,7 @@ from runtime.model import retry
 from runtime.model.conversation import Conversation
 from runtime.model.cut import cut
 from runtime.model.fold import fold_conversation
-from runtime.model.pairs import check_pairs
+from runtime.model.pairs import refuse_unpaired
 from runtime.model.port import Model, ModelAnswer
 from runtime.model.prepare import Kitchen, Prepared
 from runtime.model.shorten import summary_bytes, summed_up
@@ -143,7 +143,7 @@ class Planner(Actor):
         with anyio.move_on_after(max(work.seconds_left - 1.0, 0.1)):
             fault("planner.before_model")
             try:
-                check_pairs(prepared.sent.messages)
+                refuse_unpaired(prepared.unpaired, prepared.sent.messages)
                 answer = await self._models[prepared.use.model].attempt(prepared.sent)
             except (ModelError, TimeoutError) as error:
                 answer = error if isinstance(error, ModelError) else late

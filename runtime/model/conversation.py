@@ -48,6 +48,8 @@ class Conversation(Part, kw_only=True):
     """The newest notes and to-do list, by the tool that keeps them."""
     summary: str = ""
     """Of the turns that are no longer sent."""
+    unpaired: str = ""
+    """What is wrong with the pairs of calls and results before the newest turn."""
     left_out: int = 0
     """Turns whose results, or which as a whole, are no longer sent."""
 

@@ -1,4 +1,8 @@
-"""The check before every request: each call has its one result, in order, in the next message."""
+"""The proof before every request: each call has its one result, in order, in the next message.
+
+A conversation only grows, so it is proved pair by pair as it does: what was proved stays so, and a
+request costs the same early and late in a run.
+"""
 
 from collections.abc import Sequence
 
@@ -6,21 +10,32 @@ from messages.errors import ModelError
 from runtime.model.sendable import Sent
 
 
-def check_pairs(messages: Sequence[Sent]) -> None:
-    """Refuse a conversation that no provider takes, before anything is spent on it.
+def unpaired(messages: Sequence[Sent]) -> str:
+    """The first thing that is wrong with the pairs in messages; empty: nothing.
 
-    Raises:
-        ModelError: a call without its result, a result without its call, or another order.
+    Args:
+        messages: a whole conversation, or the end of one from a turn of the model on.
     """
     asked: list[str] = []
     for message in messages:
         given = _ids(message, "tool_result", "tool_use_id")
         if given != asked:
-            problem = f"results {given} for calls {asked}"
-            raise ModelError("bad_request", f"the request was not sent: {problem}", is_free=True)
+            return f"results {given} for calls {asked}"
         asked = _ids(message, "tool_use", "id")
-    if asked:
-        problem = f"no results for calls {asked}"
+    return f"no results for calls {asked}" if asked else ""
+
+
+def refuse_unpaired(known: str, messages: Sequence[Sent]) -> None:
+    """Refuse a request that no provider takes, before anything is spent on it.
+
+    Args:
+        known: what is known to be wrong with all but the newest turn.
+        messages: of the request.
+
+    Raises:
+        ModelError: something is wrong.
+    """
+    if problem := known or unpaired(messages[-2:]):
         raise ModelError("bad_request", f"the request was not sent: {problem}", is_free=True)
 
 

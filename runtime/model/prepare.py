@@ -28,6 +28,7 @@ class Prepared(NamedTuple):
         recipe: What it was made of.
         kept_turns: Of a summary: the newest turns, which it is not about.
         size: Of a step: bytes of the conversation.
+        unpaired: What is wrong with it.
     """
 
     use: ModelUse
@@ -35,6 +36,7 @@ class Prepared(NamedTuple):
     recipe: Recipe
     kept_turns: int = 0
     size: int = 0
+    unpaired: str = ""
 
     def counted(self, usage: Usage, prompt_bytes: int) -> Recipe:
         """The recipe, with what the provider counted of the conversation, where that can be true.
@@ -79,7 +81,7 @@ class Kitchen:
         sent = request_of(talk, self._agent, self._tools, reservation)
         made_of = {"first_version": talk.first_version, "kept_turns": kept}
         recipe = replace(self._recipe, tokens=talk.most_tokens, **made_of)
-        return Prepared(use, sent, recipe, size=talk.size)
+        return Prepared(use, sent, recipe, size=talk.size, unpaired=talk.unpaired)
 
     def summary(self, talk: Conversation, reservation: Reservation) -> Prepared | NeedsReservation:
         """The request of a summary; or of the step, where none is needed any more."""
@@ -96,7 +98,7 @@ class Kitchen:
         sent = summary_request(talk, self._agent, self._tools, kept_turns, output)
         most = min(size_of(sent.messages), talk.most_tokens + SUM_UP_BYTES)
         needs = self._unpaid(use, most, output, reservation, is_summary=True)
-        return needs or Prepared(use, sent, self._recipe, kept_turns)
+        return needs or Prepared(use, sent, self._recipe, kept_turns, unpaired=talk.unpaired)
 
     def _unpaid(
         self, use: ModelUse, most_tokens: int, output: int, held: Reservation, *, is_summary: bool

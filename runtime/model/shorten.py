@@ -19,6 +19,7 @@ from runtime.loop.budget import room_of
 from runtime.loop.strategies.loop import NOTES, TODO
 from runtime.model.conversation import Conversation, size_of
 from runtime.model.cut import cut
+from runtime.model.pairs import unpaired
 from runtime.model.results import text_block
 from runtime.model.sendable import THOUGHTS, Sent
 from runtime.model.shown import text_of
@@ -115,6 +116,7 @@ def _begun(
         size=size,
         most_tokens=size,
         is_counted=False,
+        unpaired=unpaired(messages),
         first_version=version,
     )
 
