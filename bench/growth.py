@@ -4,8 +4,8 @@ from statistics import median
 
 from bench.stage import Stage
 
-LENGTHS = (10, 50, 200)
-ITERATIONS = 400
+LENGTHS = (10, 100, 1000)
+ITERATIONS = 1000
 """Per length and round, in runs of that length, one at a time."""
 
 

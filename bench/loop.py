@@ -141,7 +141,7 @@ async def report(rounds: int = ROUNDS) -> Report:
             found |= await measure(stage, Path(name), rounds, REPEATS)
             by_length = await growth(stage, rounds)
             found["intake"] = await intake(stage, rounds)
-    found["growth_200_over_10"] = round(by_length[200] / by_length[10], 3)
+    found["growth_1000_over_10"] = round(by_length[1000] / by_length[10], 3)
     found["cpu_ms_by_length"] = {str(n): round(ms, 3) for n, ms in by_length.items()}
     with tempfile.TemporaryDirectory() as name:
         async with apart(Path(name)) as stage:

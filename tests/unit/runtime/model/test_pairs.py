@@ -10,17 +10,13 @@ from runtime.model.pairs import refuse_unpaired, unpaired
 
 def user(*ids: str, text: str = "") -> dict[str, Any]:
     results = [{"type": "tool_result", "tool_use_id": each, "content": "x"} for each in ids]
-    return {
-        "role": "user",
-        "content": [*blocks, *([{"type": "text", "text": text}] if text else [])],
-    }
+    words = [{"type": "text", "text": text}] if text else []
+    return {"role": "user", "content": results + words}
 
 
 def model(*ids: str) -> dict[str, Any]:
-    blocks: list[dict[str, Any]] = [
-        {"type": "tool_use", "id": each, "name": "t", "input": {}} for each in ids
-    ]
-    return {"role": "assistant", "content": [{"type": "text", "text": "so"}, *blocks]}
+    calls = [{"type": "tool_use", "id": each, "name": "t"} for each in ids]
+    return {"role": "assistant", "content": [{"type": "text", "text": "so"}, *calls]}
 
 
 SOUND = (user(text="go"), model("a", "b"), user("a", "b", text="and"), model(), user(text="on"))
