@@ -52,6 +52,8 @@ class Recipe(Part, kw_only=True):
     """SHA-256."""
     tools: str = ""
     """SHA-256 of the tool schemas sent."""
+    model: str = ""
+    """The name by which the model was asked for."""
     first_version: int = 0
     """Cut point: the conversation starts at this entry."""
     kept_turns: int | None = None

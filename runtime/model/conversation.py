@@ -38,6 +38,8 @@ class Conversation(Part, kw_only=True):
     """Of every call so far, as they were sent back."""
     open_ids: tuple[str, ...] = ()
     """Of the calls of the open turn, in order."""
+    model: str = ""
+    """Who was asked last, by the name that the agent has for it."""
     first_version: int = 0
     """Of the journal, at which this conversation began."""
     heading: tuple[Sent, ...] = ()

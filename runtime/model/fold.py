@@ -90,4 +90,10 @@ def _decided(conversation: Conversation, event: e.Decided, agent: AgentSpec) -> 
     conversation = replace(conversation, unpaired=problem)
     ids = ids_of(event.content, event.step, conversation.ids)
     ended = said(conversation, "assistant", sendable(event.content, ids))
-    return replace(ended, turns=ended.turns + 1, ids=ended.ids.union(ids), open_ids=ids)
+    return replace(
+        ended,
+        turns=ended.turns + 1,
+        ids=ended.ids.union(ids),
+        open_ids=ids,
+        model=event.recipe.model,
+    )

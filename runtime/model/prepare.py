@@ -15,7 +15,10 @@ from runtime.model.port import ModelRequest
 from runtime.model.render import SUM_UP_BYTES, request_of, summary_request, tools_of
 from runtime.model.shorten import cleared, plan, summary_bytes
 
-BYTES_A_TOKEN = 8
+BYTES_A_TOKEN = 6
+"""A count that means more is none: it is a script's, or a gateway's that counts something else."""
+SHORT_BYTES = 4_000
+"""Of a shorter conversation nobody can tell, and nothing hangs on it."""
 Tools = tuple[dict[str, JsonValue], ...]
 
 
@@ -41,11 +44,10 @@ class Prepared(NamedTuple):
     def counted(self, usage: Usage, prompt_bytes: int) -> Recipe:
         """The recipe, with what the provider counted of the conversation, where that can be true.
 
-        What it counts is exact and so the better bound. A count that makes more than eight bytes a
-        token is none: it is a script's, or a gateway's that counts something else.
+        What it counts is exact and so the better bound.
         """
         whole = usage.tokens - usage.output_tokens
-        if not self.size or whole * BYTES_A_TOKEN < prompt_bytes + self.size:
+        if self.size < SHORT_BYTES or whole * BYTES_A_TOKEN < prompt_bytes + self.size:
             return self.recipe
         most = min(self.recipe.tokens, max(whole - prompt_bytes, 1))
         return replace(self.recipe, tokens=most)
@@ -80,7 +82,7 @@ class Kitchen:
             return needs
         sent = request_of(talk, self._agent, self._tools, reservation)
         made_of = {"first_version": talk.first_version, "kept_turns": kept}
-        recipe = replace(self._recipe, tokens=talk.most_tokens, **made_of)
+        recipe = replace(self._recipe, model=use.model, tokens=talk.most_tokens, **made_of)
         return Prepared(use, sent, recipe, size=talk.size, unpaired=talk.unpaired)
 
     def summary(self, talk: Conversation, reservation: Reservation) -> Prepared | NeedsReservation:

@@ -51,13 +51,15 @@ class Shorter(NamedTuple):
 def plan(talk: Conversation, agent: AgentSpec) -> Shorter | None:
     """How to go on with a conversation; None: as it is.
 
+    Another model does not take the thoughts of the one before: they are bound to it.
+
     What a new one will have is judged by how many tokens the present one has for its bytes; half of
     the room is wide enough for that.
     """
-    room = room_of(agent)
-    likely = talk.likely_tokens
+    room, likely = room_of(agent), talk.likely_tokens
     if likely <= FULL * room:
-        return None
+        is_switched = talk.model not in {"", agent.model} and bool(talk.rounds)
+        return Shorter("clear", len(talk.rounds)) if is_switched else None
     rounds, target = talk.rounds, TARGET * room * talk.size / likely
     kept = range(min(agent.context.keep_turns, len(rounds) - 1), 0, -1)
     if not kept:
@@ -123,8 +125,8 @@ def _begun(
 
 def _standing_for(talk: Conversation, agent: AgentSpec, rest: list[Sent]) -> list[Sent]:
     """What is said in place of what is no longer sent; ``rest`` is."""
-    left_out = f"(A new conversation: the first {talk.left_out} turns are shortened; {_LEFT_OUT}.)"
-    blocks = [text_block(left_out)]
+    what = f": the first {talk.left_out} turns are shortened; {_LEFT_OUT}" if talk.left_out else ""
+    blocks = [text_block(f"(A new conversation{what}.)")]
     if talk.summary:
         blocks.append(text_block(f"Your summary of what happened so far:\n{talk.summary}"))
         blocks += [words for words in talk.said if all(words not in m["content"] for m in rest)]

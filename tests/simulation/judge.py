@@ -161,7 +161,7 @@ class Judge:
             case e.StepReserved():
                 self.reservations[self.goals[run_id]] += account.reserved is None
                 account.reserved = event.reservation
-            case e.Decided() | e.StepLost():
+            case e.Decided() | e.StepLost() | e.Consulted():
                 self._stepped(account, run_id, event)
             case e.Authorised(grant=Grant() as grant):
                 account.grants[grant.id] = grant
@@ -193,14 +193,18 @@ class Judge:
         if is_spent and has_room and account.steps and not account.finals:
             self.broken("no_final_turn", run_id)
 
-    def _stepped(self, account: Account, run_id: str, event: e.Decided | e.StepLost) -> None:
+    def _stepped(
+        self, account: Account, run_id: str, event: e.Decided | e.StepLost | e.Consulted
+    ) -> None:
+        """A reservation is used up; the last turn and a summary are no steps."""
         self.counts["lost_steps"] += isinstance(event, e.StepLost)
-        is_silent = isinstance(event, e.Decided) and not event.is_usage_reported
+        self.counts["summaries"] += isinstance(event, e.Consulted)
+        is_silent = not isinstance(event, e.StepLost) and not event.is_usage_reported
         if is_silent and account.reserved and event.charged != account.reserved.most:
             self.broken("uncharged", f"{run_id}: {event.charged} of {account.reserved.most}")
         if account.reserved is not None and account.reserved.is_final:
             account.finals += 1
-        else:
+        elif account.reserved is None or not account.reserved.is_summary:
             account.steps += 1
         account.reserved = None
 

@@ -49,6 +49,7 @@ Kind = Literal[
     "poor",
     "thrifty",
     "ask",
+    "long",
     "once",
     "deadly",
     "mute",
@@ -56,7 +57,8 @@ Kind = Literal[
 KINDS: tuple[Kind, ...] = get_args(Kind)[:-3]
 """A write that may be replayed, one that may be looked up, a blind one, one whose every call is an
 effect of its own, two at once, one that two runs want, one that a person must allow, one with
-hardly any steps, one with few tokens, and one that ends with a question.
+hardly any steps, one with few tokens, one that ends with a question, and one that outgrows its
+window.
 
 Not drawn, for mixes of plants: one with a single step, one that kills whoever drives it, and one
 whose tool never answers.

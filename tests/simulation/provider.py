@@ -39,6 +39,7 @@ class Provider:
         self.bill: dict[str, Amount] = defaultdict(Amount)
         self.asked: Counter[str] = Counter()
         self.is_healed = False
+        self._shares: dict[str, float] = {}
         self._script = ScriptedModel(plays)
         self._chance = options.chance("provider")
         self._share = _SHARE[options.level("provider")]
@@ -69,7 +70,10 @@ class Provider:
         self.bill[goal] = Amount(tokens=bill.tokens + usage.tokens, cost_microusd=cost)
 
     def _usage(self, request: ModelRequest) -> Usage:
-        """What was used of what was allowed, at times nearly all of it."""
-        share = self._chance.choice((0.3, 1.0))
+        """What was used of what was allowed, at times nearly all of it.
+
+        The same beginning has the same count, as with any tokeniser.
+        """
+        share = self._shares.setdefault(request.goal, self._chance.choice((0.3, 1.0)))
         output = self._chance.randint(20, request.max_output_tokens)
         return Usage(input_tokens=int(_bytes_of(request) * share), output_tokens=output)

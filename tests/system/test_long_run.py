@@ -1,0 +1,62 @@
+"""Three hundred steps with 4 KB results in a window of 20,000 tokens, over the real SDK."""
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.cases.place import ENV, Json, Place
+from tests.fakes.provider import KEY, Say, provider, text, use
+from tests.system.apps.long import WINDOW
+from tests.system.daemon import Daemon
+from tests.system.test_refund import result_of
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+
+STEPS = 300
+PAGES = [Say(blocks=(use("page", f"toolu_{n:03d}", number=n),)) for n in range(STEPS)]
+DONE = Say(blocks=(text("read"),))
+
+
+def size_of(request: Json) -> int:
+    """A token for every byte, the answer's included."""
+    sent = [request.get("system"), request.get("tools"), request["messages"]]
+    return len(json.dumps(sent, ensure_ascii=False).encode()) + request["max_tokens"]
+
+
+async def test_every_request_fits_and_nothing_is_lost_with_a_kill_in_between(
+    data_dir: Path,
+) -> None:
+    async with provider(*PAGES, DONE) as fake:
+        env = {**ENV, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": fake.url}
+        daemon = Daemon(data_dir, app="tests.system.apps.long:app", env=env, model=None)
+        try:
+            await daemon.up()
+            place = Place(daemon, "long")
+            await place.submit("x1")
+            with anyio.fail_after(120):
+                while len(fake.requests) < STEPS // 2:  # noqa: ASYNC110 -- another process
+                    await anyio.sleep(0.01)
+            await daemon.kill()
+            await daemon.up()
+            async with daemon.client("submitter") as client:
+                assert (await result_of(client, "x1", within_s=120))["status"] == "SUCCEEDED"
+            shown = await place.show("x1")
+            assert fake.broken == []
+            assert max(size_of(request) for request in fake.requests) <= WINDOW
+            asked = {r["model"] for r in fake.requests if "tool_choice" in r}
+            assert asked == {"claude-haiku-5-5"}, "the summaries, and nothing else"
+            await _check_record(place, shown)
+        finally:
+            await daemon.close()
+
+
+async def _check_record(place: Place, shown: Json) -> None:
+    """Every result is in the record, whatever the model still saw of it."""
+    assert len({item["id"] for item in shown["evidence"]}) >= STEPS - 1, "one may be the kill's"
+    # together they are larger than an answer may be, and the answer says so
+    assert all("payload" in item or item["omitted"] == "too_large" for item in shown["evidence"])
+    summaries = await place.events("x1", "consulted")
+    assert len(summaries) > 5
+    assert {event["purpose"] for event in summaries} == {"summary"}
