@@ -6,7 +6,7 @@ that outgrew its window is summed up by the model before it is asked for the nex
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 from msgspec import structs
@@ -168,45 +168,42 @@ class Planner(Actor):
 
 
 def _decided(prepared: Prepared, heard: Heard, answer: ModelAnswer, request: Decide) -> Decided:
-    usage, charged = _settled(answer, prepared.use, request.reservation.most)
-    price = prepared.use.price
     return Decided(
         step=request.reservation.step,
         content=answer.content,
         stop_reason=answer.stop_reason,
-        usage=usage,
-        is_usage_reported=answer.usage is not None,
-        charged=charged,
-        price_date=price.date if price else "",
-        price=price,
-        model=answer.model,
         parameters={**answer.parameters, "max_tokens": prepared.sent.max_output_tokens},
-        request_id=answer.request_id,
-        started_at=heard.started_at,
-        duration_s=round(heard.duration_s, 6),
         recipe=prepared.recipe,
+        **_paid(prepared, heard, answer, request.reservation.most),
     )
 
 
 def _consulted(
     prepared: Prepared, heard: Heard, answer: ModelAnswer, request: Consult, text: str
 ) -> Consulted:
-    usage, charged = _settled(answer, prepared.use, request.reservation.most)
-    price = prepared.use.price
     return Consulted(
         purpose="summary",
         text=text,
         kept_turns=prepared.kept_turns,
-        usage=usage,
-        is_usage_reported=answer.usage is not None,
-        charged=charged,
-        price_date=price.date if price else "",
-        price=price,
-        model=answer.model,
-        request_id=answer.request_id,
-        started_at=heard.started_at,
-        duration_s=round(heard.duration_s, 6),
+        **_paid(prepared, heard, answer, request.reservation.most),
     )
+
+
+def _paid(prepared: Prepared, heard: Heard, answer: ModelAnswer, most: Amount) -> dict[str, Any]:
+    """Who answered, when, and what it cost at which price, for the record."""
+    usage, charged = _settled(answer, prepared.use, most)
+    price = prepared.use.price
+    return {
+        "usage": usage,
+        "is_usage_reported": answer.usage is not None,
+        "charged": charged,
+        "price_date": price.date if price else "",
+        "price": price,
+        "model": answer.model,
+        "request_id": answer.request_id,
+        "started_at": heard.started_at,
+        "duration_s": round(heard.duration_s, 6),
+    }
 
 
 def _text_of(answer: ModelAnswer) -> str:

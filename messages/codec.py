@@ -19,7 +19,10 @@ T = TypeVar("T")
 
 _ENCODER = msgspec.json.Encoder()
 _MODULES = (base, ledger, decision, checks, authority, execution)
-_ABSTRACT = {"message/1", "event/1", "request/1", "ledger-request/1", "executor-request/1"}
+_ABSTRACT = {
+    *("message/1", "event/1", "request/1"),
+    *("ledger-request/1", "executor-request/1", "planner-request/1"),
+}
 
 
 @cache

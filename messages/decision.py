@@ -1,6 +1,8 @@
 """What the planner is asked and answers."""
 
-from messages.base import Message, Request
+from typing import ClassVar
+
+from messages.base import Message, ReplyT_co, Request
 from messages.events.step import Consulted, Decided
 from messages.ledger import Entry
 from messages.parts import Amount, Attempt, Reservation
@@ -42,13 +44,16 @@ class NotAsked(Message, kw_only=True, tag="not-asked/1"):
     """When to come again."""
 
 
-class Decide(
-    Request[Decision | NeedsReservation | ModelFailed | NotAsked], kw_only=True, tag="decide/1"
-):
-    """Render the run's state and ask the model once."""
+class Consultation(Message, kw_only=True, tag="consultation/1"):
+    """The model answered, outside a step."""
 
-    role = "planner"
-    verb = "decide"
+    consulted: Consulted
+
+
+class PlannerRequest(Request[ReplyT_co], kw_only=True, tag="planner-request/1"):
+    """One inference about a run, under a reservation."""
+
+    role: ClassVar[str] = "planner"
 
     tenant: str
     run_id: str
@@ -60,26 +65,21 @@ class Decide(
     reservation: Reservation
 
 
-class Consultation(Message, kw_only=True, tag="consultation/1"):
-    """The model answered, outside a step."""
+class Decide(
+    PlannerRequest[Decision | NeedsReservation | ModelFailed | NotAsked],
+    kw_only=True,
+    tag="decide/1",
+):
+    """Render the run's state and ask the model once."""
 
-    consulted: Consulted
+    verb = "decide"
 
 
 class Consult(
-    Request[Consultation | NeedsReservation | ModelFailed | NotAsked],
+    PlannerRequest[Consultation | NeedsReservation | ModelFailed | NotAsked],
     kw_only=True,
     tag="consult/1",
 ):
     """Have the model sum up what no longer fits the window."""
 
-    role = "planner"
     verb = "consult"
-
-    tenant: str
-    run_id: str
-    agent: str
-    version: int
-    """The journal is durable up to here; the planner loads what it misses."""
-    tail: tuple[Entry, ...] = ()
-    reservation: Reservation

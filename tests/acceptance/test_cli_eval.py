@@ -9,35 +9,12 @@ import pytest
 
 from tests.acceptance.cli_process import TREADLE, treadle
 from tests.acceptance.test_cli_daemon import running
+from tests.seeds_table import FIGURES
 
 pytestmark = pytest.mark.timeout(120)
 
 ROOT = Path(__file__).parents[2]
 SUITE = "treadle/examples/evals/loop_detection.toml"
-FIGURES = {
-    "on": {
-        "runs": 20,
-        "completion_rate": 0.75,
-        "steps_p50": 2.0,
-        "steps_p95": 3.0,
-        "tool_error_rate": 0.091,
-        "loop_rate": 0.25,
-        "budget_stop_rate": 0.0,
-        "recovery_rate": 1.0,
-        "mean_usd": "0.00",
-    },
-    "off": {
-        "runs": 20,
-        "completion_rate": 1.0,
-        "steps_p50": 2.0,
-        "steps_p95": 7.0,
-        "tool_error_rate": 0.062,
-        "loop_rate": 0.0,
-        "budget_stop_rate": 0.0,
-        "recovery_rate": 1.0,
-        "mean_usd": "0.00",
-    },
-}
 SLOW = """
 name = "slow"
 [configurations.a]

@@ -124,15 +124,19 @@ def said(turn: Json, **more: Any) -> Say:
 
 @asynccontextmanager
 async def served(
-    data_dir: Path, case: str, *replies: Reply | Callable[[], Reply], model: str = "claude-opus-5-5"
+    data_dir: Path,
+    agent: str,
+    *replies: Reply | Callable[[], Reply],
+    model: str | None = "claude-opus-5-5",
+    apps: str = "tests.cases.apps",
 ) -> AsyncGenerator[tuple[Place, FakeProvider]]:
-    """The case's app in a daemon over a provider that says these."""
+    """The app of a case, or of another test, in a daemon over a provider that says these."""
     async with provider(*replies) as fake:
         env = {**ENV, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": fake.url}
-        daemon = Daemon(data_dir, app=f"tests.cases.apps.{case}:app", env=env, model=model)
+        daemon = Daemon(data_dir, app=f"{apps}.{agent}:app", env=env, model=model)
         try:
             await daemon.up()
-            yield Place(daemon, case), fake
+            yield Place(daemon, agent), fake
         finally:
             await daemon.close()
 

@@ -15,6 +15,7 @@ from runtime.ledger.sqlite import SqliteLedger
 from runtime.loop.summary import summarise
 from runtime.views.metrics import nine_figures
 from tests import journals
+from tests.seeds_table import FIGURES
 from treadle.evaluation.reading import load_suite, suite_of
 from treadle.evaluation.stage import evaluation
 from treadle.evaluation.suite import Suite
@@ -51,30 +52,7 @@ async def statuses(data_dir: Path, **labels: str) -> list[str]:
 
 async def test_the_table_of_the_source_is_reproduced(data_dir: Path) -> None:
     tallies = await play(LOOP_DETECTION, data_dir)
-    assert {name: nine_figures(tally) for name, tally in tallies.items()} == {
-        "on": {
-            "runs": 20,
-            "completion_rate": 0.75,
-            "steps_p50": 2.0,
-            "steps_p95": 3.0,
-            "tool_error_rate": 0.091,
-            "loop_rate": 0.25,
-            "budget_stop_rate": 0.0,
-            "recovery_rate": 1.0,
-            "mean_usd": "0.00",
-        },
-        "off": {
-            "runs": 20,
-            "completion_rate": 1.0,
-            "steps_p50": 2.0,
-            "steps_p95": 7.0,
-            "tool_error_rate": 0.062,
-            "loop_rate": 0.0,
-            "budget_stop_rate": 0.0,
-            "recovery_rate": 1.0,
-            "mean_usd": "0.00",
-        },
-    }
+    assert {name: nine_figures(tally) for name, tally in tallies.items()} == FIGURES
     assert tallies["on"].flagged == 5
     on = await statuses(data_dir, eval="loop_detection", configuration="on")
     assert (on.count("SUCCEEDED"), on.count("NO_PROGRESS")) == (15, 5)

@@ -6,10 +6,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.cases.place import ENV, Json, Place
-from tests.fakes.provider import KEY, Say, provider, text, use
+from tests.cases.place import Json, Place, served
+from tests.fakes.provider import Say, text, use
 from tests.system.apps.long import WINDOW
-from tests.system.daemon import Daemon
 from tests.system.test_refund import result_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
@@ -28,28 +27,20 @@ def size_of(request: Json) -> int:
 async def test_every_request_fits_and_nothing_is_lost_with_a_kill_in_between(
     data_dir: Path,
 ) -> None:
-    async with provider(*PAGES, DONE) as fake:
-        env = {**ENV, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": fake.url}
-        daemon = Daemon(data_dir, app="tests.system.apps.long:app", env=env, model=None)
-        try:
-            await daemon.up()
-            place = Place(daemon, "long")
-            await place.submit("x1")
-            with anyio.fail_after(120):
-                while len(fake.requests) < STEPS // 2:  # noqa: ASYNC110 -- another process
-                    await anyio.sleep(0.01)
-            await daemon.kill()
-            await daemon.up()
-            async with daemon.client("submitter") as client:
-                assert (await result_of(client, "x1", within_s=120))["status"] == "SUCCEEDED"
-            shown = await place.show("x1")
-            assert fake.broken == []
-            assert max(size_of(request) for request in fake.requests) <= WINDOW
-            asked = {r["model"] for r in fake.requests if "tool_choice" in r}
-            assert asked == {"claude-haiku-5-5"}, "the summaries, and nothing else"
-            await _check_record(place, shown)
-        finally:
-            await daemon.close()
+    replies, apps = (*PAGES, DONE), "tests.system.apps"
+    async with served(data_dir, "long", *replies, model=None, apps=apps) as (place, fake):
+        await place.submit("x1")
+        with anyio.fail_after(120):
+            while len(fake.requests) < STEPS // 2:  # noqa: ASYNC110 -- another process
+                await anyio.sleep(0.01)
+        await place.restart("kill")
+        async with place.daemon.client("submitter") as client:
+            assert (await result_of(client, "x1", within_s=120))["status"] == "SUCCEEDED"
+        assert fake.broken == []
+        assert max(size_of(request) for request in fake.requests) <= WINDOW
+        asked = {r["model"] for r in fake.requests if "tool_choice" in r}
+        assert asked == {"claude-haiku-5-5"}, "the summaries, and nothing else"
+        await _check_record(place, await place.show("x1"))
 
 
 async def _check_record(place: Place, shown: Json) -> None:

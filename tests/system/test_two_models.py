@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases.place import ENV, Place
-from tests.fakes.provider import KEY, Say, provider, text, use
-from tests.system.daemon import Daemon
+from tests.cases.place import served
+from tests.fakes.provider import Say, text, use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
@@ -29,18 +28,12 @@ REPLIES = (
 async def test_the_last_turn_is_asked_of_its_own_model(
     data_dir: Path, override: str | None, asked: list[str], usd: list[str]
 ) -> None:
-    async with provider(*REPLIES) as fake:
-        env = {**ENV, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": fake.url}
-        daemon = Daemon(data_dir, app="tests.system.apps.two_models:app", env=env, model=override)
-        try:
-            await daemon.up()
-            place = Place(daemon, "two")
-            await place.submit("x1")
-            result = await place.result("x1")
-            assert (result["status"], result["output"]) == ("BUDGET_EXHAUSTED", "a is known")
-            assert [request["model"] for request in fake.requests] == asked
-            decided = await place.events("x1", "decided")
-            assert [event["usd"] for event in decided] == usd
-            assert fake.broken == []
-        finally:
-            await daemon.close()
+    apps = "tests.system.apps"
+    async with served(data_dir, "two", *REPLIES, model=override, apps=apps) as (place, fake):
+        await place.submit("x1")
+        result = await place.result("x1")
+        assert (result["status"], result["output"]) == ("BUDGET_EXHAUSTED", "a is known")
+        assert [request["model"] for request in fake.requests] == asked
+        decided = await place.events("x1", "decided")
+        assert [event["usd"] for event in decided] == usd
+        assert fake.broken == []

@@ -13,6 +13,7 @@ from messages.status import TERMINAL, Status
 from runtime.tally import merge, merge_groups, tally
 from runtime.views.metrics import NINE, all_figures, metrics_view, nine_figures, percentile
 from runtime.views.values import month_of
+from tests.seeds_table import FIGURES
 
 
 def row(status: Status = Status.SUCCEEDED, *, reason: str = "", **ran: object) -> RunRow:
@@ -45,17 +46,7 @@ def figures(rows: list[RunRow]) -> dict[str, object]:
 
 
 def test_the_table_of_the_source_comes_out() -> None:
-    assert figures(suite(is_detecting=True)) == {
-        "runs": 20,
-        "completion_rate": 0.75,
-        "steps_p50": 2.0,
-        "steps_p95": 3.0,
-        "tool_error_rate": 0.091,
-        "loop_rate": 0.25,
-        "budget_stop_rate": 0.0,
-        "recovery_rate": 1.0,
-        "mean_usd": "0.00",
-    }
+    assert figures(suite(is_detecting=True)) == FIGURES["on"]
     off = figures(suite(is_detecting=False))
     assert [off[name] for name in ("completion_rate", "steps_p50", "steps_p95", "loop_rate")] == [
         1.0,
