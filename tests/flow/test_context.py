@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from messages import events as e
 from messages.errors import DeclarationError
-from messages.ledger import AnswerQuestion, Append
+from messages.ledger import AnswerQuestion, Append, Load
 from messages.parts import Limits, Usage
 from messages.state import LoopState
 from messages.status import Reason, Status
 from runtime.model.port import ModelAnswer, ModelRequest
 from runtime.model.scripted import Turn, View
 from runtime.tools.draft import draft_of
+from runtime.views.trace import trace_run
 from tests.fakes.rules import broken_rule
 from tests.flow.desk import Desk, agent, look, pay
 from tests.flow.stage import RUN, TENANT, Listening, Stage
@@ -308,6 +309,17 @@ async def test_a_death_at_a_summary_is_charged_for_what_was_reserved(
     assert len(lost) == 1
     assert state.spent.tokens - state.usage.tokens == sum(event.charged.tokens for event in lost)
     check(on)
+
+
+async def test_a_summary_and_its_cost_stand_in_the_trace() -> None:
+    on = telling(talks(steps=12))
+    await on.create(limits=RICH)
+    state = await on.play()
+    loaded = await on.ask(Load(tenant=TENANT, run_id=RUN))
+    traced = trace_run(state, loaded.row, await on.entries(), state.updated_at)
+    notes = [note["kind"] for step in traced["steps"] for note in step["notes"]]
+    assert notes.count("consulted") == 2
+    assert sum(step["tokens"] for step in traced["steps"]) == state.spent.tokens
 
 
 def test_a_window_without_room_is_refused() -> None:

@@ -51,3 +51,7 @@ async def _check_record(place: Place, shown: Json) -> None:
     summaries = await place.events("x1", "consulted")
     assert len(summaries) > 5
     assert {event["purpose"] for event in summaries} == {"summary"}
+    async with place.client() as client:
+        traced = await client.trace("x1")
+    notes = [note for step in traced["steps"] for note in step["notes"]]
+    assert sum(note["kind"] == "consulted" for note in notes) == len(summaries)
