@@ -48,10 +48,9 @@ async def _check_record(place: Place, shown: Json) -> None:
     assert len({item["id"] for item in shown["evidence"]}) >= STEPS - 1, "one may be the kill's"
     # together they are larger than an answer may be, and the answer says so
     assert all("payload" in item or item["omitted"] == "too_large" for item in shown["evidence"])
-    summaries = await place.events("x1", "consulted")
-    assert len(summaries) > 5
-    assert {event["purpose"] for event in summaries} == {"summary"}
     async with place.client() as client:
         traced = await client.trace("x1")
     notes = [note for step in traced["steps"] for note in step["notes"]]
-    assert sum(note["kind"] == "consulted" for note in notes) == len(summaries)
+    told = [note["message"] for note in notes if note["kind"] == "consulted"]
+    assert len(told) > 5
+    assert all(words.startswith("summary by claude-") for words in told)
