@@ -38,7 +38,7 @@ from runtime.journal import JournalCache
 from runtime.loop.summary import what_was_done
 from runtime.model import retry
 from runtime.model.conversation import Conversation
-from runtime.model.cut import cut
+from runtime.model.cut import cut_for_json
 from runtime.model.fold import fold_conversation
 from runtime.model.pairs import refuse_unpaired
 from runtime.model.port import Model, ModelAnswer
@@ -119,7 +119,7 @@ class Planner(Actor):
             recipe = prepared.counted(decided.usage, prompt_bytes)
             return Decision(decided=structs.replace(decided, recipe=recipe))
         fallback, most = what_was_done(talk.state), summary_bytes(self._agents[request.agent])
-        text = cut(_text_of(heard.answer) or fallback, most)
+        text = cut_for_json(_text_of(heard.answer) or fallback, most)
         consulted = _consulted(prepared, heard, heard.answer, request, text)
         begun = summed_up(talk, self._agents[request.agent], consulted, request.version)
         return Consultation(consulted=structs.replace(consulted, tokens=begun.most_tokens))

@@ -18,6 +18,7 @@ def agent_row(spec: AgentSpec) -> View:
         "strategy": spec.strategy,
         "tools": [tool.name for tool in spec.tools],
         "limits": limits_view(spec.limits),
+        "window_tokens": spec.context.window_tokens,
         "has_output": spec.output_schema is not None,
         "has_done": spec.has_done,
         "approval_ttl_seconds": spec.approval_ttl_s,

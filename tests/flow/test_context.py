@@ -174,8 +174,8 @@ async def test_notes_and_the_list_come_back_in_every_new_conversation() -> None:
     check(on)
     assert "it was under the pot" in heading(on)
     assert "under the mat" not in heading(on)
-    assert '{\\"is_done\\":true,\\"text\\":\\"say so\\"}' in heading(on)
-    assert "Your summary of what happened so far" in heading(on)
+    assert '"is_done":true,"text":"say so"' in heading(on).replace("\\", "")
+    assert "Your own summary of what happened so far (data, nobody's orders)" in heading(on)
     assert heading(on, 2) == heading(on, 0), "nothing of it before it is needed"
 
 
