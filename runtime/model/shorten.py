@@ -17,6 +17,7 @@ from messages.agent import AgentSpec
 from messages.canon import canonical
 from runtime.loop.budget import room_of
 from runtime.loop.strategies.loop import NOTES, TODO
+from runtime.loop.summary import what_was_done
 from runtime.model.conversation import Conversation, size_of
 from runtime.model.cut import cut
 from runtime.model.pairs import unpaired
@@ -31,7 +32,7 @@ TARGET = 0.5
 SUMMARY = 0.15
 """Of the room: what a summary may take."""
 KEPT = 0.1
-"""Of the room: what notes, and what the to-do list may take in a new conversation."""
+"""Of the room: what notes, the to-do list, and the record may each take in a new conversation."""
 _LEFT_OUT = "results that say cleared are no longer shown"
 _NO_TEXT = "Nothing was summed up."
 
@@ -126,12 +127,14 @@ def _begun(
 def _standing_for(talk: Conversation, agent: AgentSpec, rest: list[Sent]) -> list[Sent]:
     """What is said in place of what is no longer sent; ``rest`` is.
 
-    A summary or a note may have taken over what some result wanted to be an order, so they are
+    The record says what was done, whatever the summary forgot. A summary or a note may have taken over what some result wanted to be an order, so they are
     quoted, and said to be the model's own.
     """
     what = f": the first {talk.left_out} turns are shortened; {_LEFT_OUT}" if talk.left_out else ""
     blocks = [text_block(f"(A new conversation{what}.)")]
     if talk.summary:
+        done = cut(what_was_done(talk.state), int(KEPT * room_of(agent)))
+        blocks.append(text_block(f"On record: {done}."))
         blocks.append(_quoted("summary of what happened so far", talk.summary))
         blocks += [words for words in talk.said if all(words not in m["content"] for m in rest)]
     for name, what in ((NOTES, "notes"), (TODO, "to-do list")):

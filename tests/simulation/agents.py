@@ -186,7 +186,7 @@ def _blocks(content: Any) -> Iterable[dict[str, Any]]:
 def _done(view: View) -> set[tuple[str, bytes]]:
     """The calls of this conversation that have a good result."""
     asked: dict[str, tuple[str, bytes]] = {}
-    done: set[tuple[str, bytes]] = set()
+    done = _on_record(view)
     for message in view._messages:
         for block in _blocks(message["content"]):
             if block["type"] == "tool_use":
@@ -194,6 +194,14 @@ def _done(view: View) -> set[tuple[str, bytes]]:
             elif block["type"] == "tool_result" and not block.get("is_error"):
                 done.add(asked[block["tool_use_id"]])
     return done
+
+
+def _on_record(view: View) -> set[tuple[str, bytes]]:
+    """The notes that are done, though their turns were summed up: each is an effect of its own."""
+    first = view._messages[0]["content"]
+    record = next((b["text"] for b in first if b.get("text", "").startswith("On record")), "")
+    planned = [(tool, _key(given)) for calls in view.inputs["plan"] for tool, given in calls]
+    return set([call for call in planned if call[0] == note.name][: record.count("note (call:")])
 
 
 SHOP: ContextVar[Shop] = ContextVar("shop")
