@@ -50,6 +50,8 @@ class Conversation(Part, kw_only=True):
     """The newest notes and to-do list, by the tool that keeps them."""
     summary: str = ""
     """Of the turns that are no longer sent."""
+    record: str = ""
+    """What was done up to that summary."""
     unpaired: str = ""
     """What is wrong with the pairs of calls and results before the newest turn."""
     left_out: int = 0

@@ -66,13 +66,19 @@ def plan(talk: Conversation, agent: AgentSpec) -> Shorter | None:
     if not kept:
         return None
     for count in kept:
-        if cleared(talk, agent, count, 0).size <= target:
+        new = cleared(talk, agent, count, 0)
+        left_of_old = size_of(new.messages[: new.rounds[-count]])
+        if new.size <= target and left_of_old <= target / 2:
             return Shorter("clear", count)
-    beside = SUMMARY * room + size_of(({"role": "user", "content": list(talk.heading)},))
+    longest = replace(talk, summary="x" * summary_bytes(agent), record=what_was_done(talk.state))
     for count in kept:
-        if size_of(talk.messages[rounds[-count] :]) + beside <= target:
+        if _begun(longest, agent, [], list(_newest(talk, count)), 0).size <= target:
             return Shorter("sum_up", count)
     return Shorter("sum_up", 1)
+
+
+def _newest(talk: Conversation, turns: int) -> tuple[Sent, ...]:
+    return talk.messages[talk.rounds[-turns] :]
 
 
 def old_turns(talk: Conversation, kept_turns: int) -> tuple[Sent, ...]:
@@ -100,8 +106,13 @@ def summed_up(
     talk: Conversation, agent: AgentSpec, event: e.Consulted, version: int
 ) -> Conversation:
     """The newest turns, after a summary of all others."""
-    kept = talk.messages[talk.rounds[-event.kept_turns] :]
-    talk = replace(talk, summary=event.text or _NO_TEXT, left_out=talk.turns - event.kept_turns)
+    kept = _newest(talk, event.kept_turns)
+    talk = replace(
+        talk,
+        summary=event.text or _NO_TEXT,
+        record=what_was_done(talk.state),
+        left_out=talk.turns - event.kept_turns,
+    )
     return _begun(talk, agent, [], list(kept), version)
 
 
@@ -127,13 +138,13 @@ def _begun(
 def _standing_for(talk: Conversation, agent: AgentSpec, rest: list[Sent]) -> list[Sent]:
     """What is said in place of what is no longer sent; ``rest`` is.
 
-    The record says what was done, whatever the summary forgot. A summary or a note may have taken over what some result wanted to be an order, so they are
-    quoted, and said to be the model's own.
+    The record says what was done, whatever the summary forgot. A summary or a note may have taken
+    over what some result wanted to be an order: they are quoted, and said to be the model's own.
     """
     what = f": the first {talk.left_out} turns are shortened; {_LEFT_OUT}" if talk.left_out else ""
     blocks = [text_block(f"(A new conversation{what}.)")]
     if talk.summary:
-        done = cut(what_was_done(talk.state), int(KEPT * room_of(agent)))
+        done = cut(talk.record, int(KEPT * room_of(agent)))
         blocks.append(text_block(f"On record: {done}."))
         blocks.append(_quoted("summary of what happened so far", talk.summary))
         blocks += [words for words in talk.said if all(words not in m["content"] for m in rest)]

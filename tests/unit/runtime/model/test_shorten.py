@@ -129,7 +129,8 @@ def test_a_summary_stands_for_the_turns_that_are_gone() -> None:
     talk = summed_up(talk_of(*[100] * 6), AGENT, asked, 9)
     assert [content["evidence"] for content in contents(talk)] == ["ev-5", "ev-6"]
     assert talk.messages[0]["content"][0] == talk_of(100).messages[0]["content"][0], "the task"
-    assert "so far" in talk.messages[0]["content"][2]["text"]
+    assert talk.messages[0]["content"][2]["text"].startswith("On record: 6 steps; 6 reads")
+    assert '"so far"' in talk.messages[0]["content"][3]["text"]
     assert talk.unpaired == ""
     assert talk.first_version == 9
 
