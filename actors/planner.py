@@ -35,7 +35,6 @@ from runtime.bus.port import Bus, Work
 from runtime.clock import Chance, Clock
 from runtime.faults import fault
 from runtime.journal import JournalCache
-from runtime.loop.summary import what_was_done
 from runtime.model import retry
 from runtime.model.conversation import Conversation
 from runtime.model.cut import cut_for_json
@@ -118,8 +117,8 @@ class Planner(Actor):
             decided = _decided(prepared, heard, heard.answer, request)
             recipe = prepared.counted(decided.usage, prompt_bytes)
             return Decision(decided=structs.replace(decided, recipe=recipe))
-        fallback, most = what_was_done(talk.state), summary_bytes(self._agents[request.agent])
-        text = cut_for_json(_text_of(heard.answer) or fallback, most)
+        most = summary_bytes(self._agents[request.agent])
+        text = cut_for_json(_text_of(heard.answer), most)
         consulted = _consulted(prepared, heard, heard.answer, request, text)
         begun = summed_up(talk, self._agents[request.agent], consulted, request.version)
         return Consultation(consulted=structs.replace(consulted, tokens=begun.most_tokens))
@@ -209,7 +208,8 @@ def _paid(prepared: Prepared, heard: Heard, answer: ModelAnswer, most: Amount) -
 def _text_of(answer: ModelAnswer) -> str:
     """The words of an answer; a call that came with them is not done."""
     words = [str(block.get("text", "")) for block in answer.content if block.get("type") == "text"]
-    return "\n".join(words).strip()
+    text = "\n".join(words).strip()
+    return f"{text} (cut off)" if text and answer.stop_reason == "max_tokens" else text
 
 
 def _settled(answer: ModelAnswer, use: ModelUse, most: Amount) -> tuple[Usage, Amount]:

@@ -2,25 +2,25 @@
 
 from actors.orchestrator.hand import Hand
 from messages.canon import digest
+from messages.errors import NotFound
 from messages.execution import Outcome
 from messages.parts import Action, Evidence, JsonValue, Problem
 from messages.state import CallState
-from runtime.artifacts import fetch_artifact
-from runtime.loop.budget import room_of
+from runtime.artifacts import INLINE_BYTES, fetch_artifact
 from runtime.loop.reuse import answered_before
 from runtime.loop.strategies.loop import READ_RESULT
 from runtime.model.cut import cut_for_json
-from runtime.model.shown import text_of
+from runtime.model.shown import Shown, text_of
 
-PART = 0.2
-"""Of the room: so much of a result is read at once."""
+_AROUND_BYTES = 150
+"""Of a part: what stands beside its text, so that all of it is shown."""
 
 
 async def recorded(hand: Hand, call: CallState) -> Outcome | None:
     """What the record says, or None where an executor has to be asked.
 
     Raises:
-        GiveUp, TreadleError: an artifact could not be read.
+        GiveUp, TreadleError: the ledger could not be asked for an artifact.
     """
     action, spec = call.action, hand.agent.tool(call.tool)
     if action is None or spec is None:
@@ -40,13 +40,18 @@ async def _read_further(hand: Hand, action: Action) -> Outcome:
         problem = Problem(code="NO_EVIDENCE", message=f"no evidence {wanted[:80]!r}; {known}")
         return Outcome(kind="error", problem=problem)
     payload = found.payload
-    if found.ref is not None:
-        payload = await fetch_artifact(hand.asking, state.tenant, found.ref)
+    try:
+        if found.ref is not None:
+            payload = await fetch_artifact(hand.asking, state.tenant, found.ref)
+    except NotFound as error:
+        return Outcome(kind="error", problem=Problem(code=error.code, message=error.message))
     return Outcome(kind="ok", evidence=_part(hand, action, found, text_of(payload), offset))
 
 
 def _part(hand: Hand, action: Action, found: Evidence, text: str, offset: int) -> Evidence:
-    part = cut_for_json(text[offset:], int(PART * room_of(hand.agent)))
+    calls = len(hand.pen.state.turn.calls) if hand.pen.state.turn else 1
+    most = min(Shown.of(hand.agent, calls).most - _AROUND_BYTES, INLINE_BYTES // 2)
+    part = cut_for_json(text[offset : offset + most], max(most, 1))
     shown: dict[str, JsonValue] = {"text": part, "offset": offset, "characters": len(text)}
     if offset + len(part) < len(text):
         shown["next_offset"] = offset + len(part)

@@ -141,7 +141,7 @@ def evolve(state: LoopState, event: AnyEvent) -> LoopState:  # noqa: C901, PLR09
         case e.Intended():
             return calls.intend(state, event)
         case e.Reconciled():
-            return calls.reconcile(state, event)
+            return _reconciled(state, event)
         case e.ApprovalRequested():
             return calls.ask(replace(state, escalations=state.escalations + 1), event)
         case e.ApprovalResolved():
@@ -200,6 +200,15 @@ def _observed(state: LoopState, event: e.Observed) -> LoopState:
         seen = progress.note(state.seen, call, progress.payload_hash(payload))
         state = replace(state, seen=seen)
     return calls.observe(state, event)
+
+
+def _reconciled(state: LoopState, event: e.Reconciled) -> LoopState:
+    if event.finding == "happened":  # a write that was done, however that became known
+        call = calls.call_of(state, event.ordinal)
+        payload = event.evidence.payload if event.evidence else None
+        seen = progress.note(state.seen, call, progress.payload_hash(payload))
+        state = replace(state, seen=seen)
+    return calls.reconcile(state, event)
 
 
 def _resolved(state: LoopState, event: e.ApprovalResolved) -> LoopState:

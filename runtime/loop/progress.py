@@ -118,6 +118,8 @@ def last_pair(seen: Seen, call: CallState) -> str:
 def close_step(state: LoopState) -> Seen:
     """``state.seen`` at the end of a step."""
     seen, now = state.seen, state_fingerprint(state.seen, state.outstanding)
+    if not _is_judged(state):
+        return seen  # what it brought is the next judged step's progress
     return replace(seen, stalled=stalled_after(state), fingerprint=now)
 
 

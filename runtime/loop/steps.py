@@ -90,7 +90,7 @@ def decided(state: LoopState, event: e.Decided) -> LoopState:
     )
 
 
-def _over(state: LoopState, event: e.Decided) -> str:
+def _over(state: LoopState, event: e.Decided | e.Consulted) -> str:
     """More than was reserved is charged in full and ends the run (GUARANTEES.md G4)."""
     if state.reservation is None:
         return ""
@@ -110,6 +110,7 @@ def consulted(state: LoopState, event: e.Consulted) -> LoopState:
         state,
         reservation=None if is_reserved else state.reservation,
         failed_attempts=0 if is_reserved else state.failed_attempts,
+        exhausted=state.exhausted or (_over(state, event) if is_reserved else ""),
         context_bytes=event.tokens or state.context_bytes,
         usage=state.usage.plus(event.usage),
         spent=plus(state.spent, event.charged),

@@ -180,8 +180,8 @@ def _told(what: str, error: Exception) -> str:
 def _parameters(request: ModelRequest) -> dict[str, JsonValue]:
     """What is sent beside model, messages and size; an empty value is left out.
 
-    The final turn is a conversation of its own without any tool_use, so it needs no tools either,
-    and nothing will ever read it back from the cache.
+    The final turn is a conversation of its own without any tool_use, so it needs no tools either.
+    Nothing will ever read it, or a summary, back from the cache.
     """
     parameters: dict[str, JsonValue] = {}
     if request.system:
@@ -190,6 +190,6 @@ def _parameters(request: ModelRequest) -> dict[str, JsonValue]:
         parameters["tools"] = list(request.tools)
     if request.is_summary:
         parameters["tool_choice"] = {"type": "none"}
-    if not request.is_final:
+    if not (request.is_final or request.is_summary):
         parameters["cache_control"] = _CACHED
     return parameters

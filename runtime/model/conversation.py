@@ -40,6 +40,8 @@ class Conversation(Part, kw_only=True):
     """Of the calls of the open turn, in order."""
     model: str = ""
     """Who was asked last, by the name that the agent has for it."""
+    agent_code: str = ""
+    """Of the agent for which it was last sent."""
     first_version: int = 0
     """Of the journal, at which this conversation began."""
     heading: tuple[Sent, ...] = ()

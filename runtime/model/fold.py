@@ -17,7 +17,7 @@ from messages.state import LoopState
 from runtime.loop.evolve import begin, evolve, seal
 from runtime.loop.strategies.loop import MEMORY
 from runtime.model.conversation import Conversation, said
-from runtime.model.pairs import unpaired
+from runtime.model.pairs import newest, unpaired
 from runtime.model.results import answer, opening, results
 from runtime.model.sendable import ids_of, sendable
 from runtime.model.shorten import cleared, summed_up
@@ -86,7 +86,7 @@ def _decided(conversation: Conversation, event: e.Decided, agent: AgentSpec) -> 
             density=event.recipe.tokens / conversation.size,
             is_counted=True,
         )
-    problem = conversation.unpaired or unpaired(conversation.messages[-2:])
+    problem = conversation.unpaired or unpaired(newest(conversation.messages))
     conversation = replace(conversation, unpaired=problem)
     ids = ids_of(event.content, event.step, conversation.ids)
     ended = said(conversation, "assistant", sendable(event.content, ids))
@@ -96,4 +96,5 @@ def _decided(conversation: Conversation, event: e.Decided, agent: AgentSpec) -> 
         ids=ended.ids.union(ids),
         open_ids=ids,
         model=event.recipe.model,
+        agent_code=event.recipe.agent_code,
     )

@@ -35,8 +35,14 @@ def refuse_unpaired(known: str, messages: Sequence[Sent]) -> None:
     Raises:
         ModelError: something is wrong.
     """
-    if problem := known or unpaired(messages[-2:]):
+    if problem := known or unpaired(newest(messages)):
         raise ModelError("bad_request", f"the request was not sent: {problem}", is_free=True)
+
+
+def newest(messages: Sequence[Sent]) -> Sequence[Sent]:
+    """The end of a conversation from its newest turn of the model on; all before was proved."""
+    is_paused = bool(messages) and messages[-1]["role"] == "assistant"
+    return messages[-1:] if is_paused else messages[-2:]
 
 
 def _ids(message: Sent, kind: str, key: str) -> list[str]:

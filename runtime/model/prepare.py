@@ -13,7 +13,7 @@ from runtime.loop.budget import MIN_OUTPUT_TOKENS, STEP_OVERHEAD_BYTES, cost_bou
 from runtime.model.conversation import Conversation, size_of
 from runtime.model.port import ModelRequest
 from runtime.model.render import SUM_UP_BYTES, request_of, summary_request, tools_of
-from runtime.model.shorten import cleared, plan, summary_bytes
+from runtime.model.shorten import cleared, is_foreign, plan, summary_bytes
 
 BYTES_A_TOKEN = 6
 """A count that means more is none: it is a script's, or a gateway's that counts something else."""
@@ -98,7 +98,9 @@ class Kitchen:
         use = self._agent.use("summary")
         output = max(min(self._agent.max_output_tokens, summary_bytes(self._agent)), 1)
         sent = summary_request(talk, self._agent, self._tools, kept_turns, output)
-        most = min(size_of(sent.messages), talk.most_tokens + SUM_UP_BYTES)
+        most = size_of(sent.messages)
+        if not is_foreign(talk, self._agent):  # a count of one model bounds no other
+            most = min(most, talk.most_tokens + SUM_UP_BYTES)
         needs = self._unpaid(use, most, output, reservation, is_summary=True)
         return needs or Prepared(use, sent, self._recipe, kept_turns, unpaired=talk.unpaired)
 

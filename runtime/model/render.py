@@ -25,6 +25,8 @@ _SUM_UP = (
     " {} characters of plain text: what was asked, what is known with the ids of its evidence, what"
     " was done and decided, what is open, what comes next. Call no tool."
 )
+CHARACTERS_A_TOKEN = 3
+"""A summary that is asked for in so many characters is not cut off by its tokens."""
 SUM_UP_BYTES = len(_SUM_UP) + 128
 """What asking for a summary adds to the conversation, its framing included."""
 
@@ -79,11 +81,12 @@ def summary_request(
 ) -> ModelRequest:
     """What the model is sent to sum up all turns but the newest.
 
-    It is the beginning of the conversation as it was sent before, and so comes from the cache; the
-    tools belong to it, and none may be called.
+    It is the beginning of the conversation as it was sent before. The tools belong to it, and none
+    may be called.
     """
-    *before, last = old_turns(conversation, kept_turns)
-    asked = text_block(_SUM_UP.format(summary_bytes(agent)))
+    *before, last = old_turns(conversation, agent, kept_turns)
+    longest = min(summary_bytes(agent), CHARACTERS_A_TOKEN * output_tokens)
+    asked = text_block(_SUM_UP.format(longest))
     return ModelRequest(
         model=agent.use("summary").model,
         system=agent.instructions,

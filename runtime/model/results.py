@@ -21,7 +21,7 @@ from runtime.model.shown import Shown
 from runtime.money import usd
 
 _ENCODE = msgspec.json.Encoder().encode
-OPENING = 0.25
+OPENING = 0.15
 """Of the room: what goal and inputs may take."""
 _OUTCOMES = {
     "error": "error",

@@ -29,9 +29,11 @@ FULL = 0.8
 """Of the room: a conversation that is longer begins anew (REQUIREMENTS.md D10)."""
 TARGET = 0.5
 """Of the room: what a new one may begin with, so that it lasts for some turns."""
-SUMMARY = 0.15
+NEARLY = FULL / TARGET
+"""Times the target: what will do where a summary would hardly do better."""
+SUMMARY = 0.1
 """Of the room: what a summary may take."""
-KEPT = 0.1
+KEPT = 0.04
 """Of the room: what notes, the to-do list, and the record may each take in a new conversation."""
 _LEFT_OUT = "results that say cleared are no longer shown"
 _NO_TEXT = "Nothing was summed up."
@@ -52,38 +54,54 @@ class Shorter(NamedTuple):
 def plan(talk: Conversation, agent: AgentSpec) -> Shorter | None:
     """How to go on with a conversation; None: as it is.
 
-    Another model does not take the thoughts of the one before: they are bound to it.
+    Another model, or the same under another prompt, does not take the thoughts sent so far.
 
     What a new one will have is judged by how many tokens the present one has for its bytes; half of
     the room is wide enough for that.
     """
     room, likely = room_of(agent), talk.likely_tokens
-    if likely <= FULL * room:
-        is_switched = talk.model not in {"", agent.model} and bool(talk.rounds)
-        return Shorter("clear", len(talk.rounds)) if is_switched else None
-    rounds, target = talk.rounds, TARGET * room * talk.size / likely
-    kept = range(min(agent.context.keep_turns, len(rounds) - 1), 0, -1)
-    if not kept:
-        return None
+    anew = Shorter("clear", len(talk.rounds)) if is_switched(talk, agent) else None
+    kept = range(min(agent.context.keep_turns, len(talk.rounds) - 1), 0, -1)
+    if likely <= FULL * room or not kept:
+        return anew
+    target = TARGET * room * talk.size / likely
     for count in kept:
-        new = cleared(talk, agent, count, 0)
-        left_of_old = size_of(new.messages[: new.rounds[-count]])
-        if new.size <= target and left_of_old <= target / 2:
+        if _fits(cleared(talk, agent, count, 0), count, target):
             return Shorter("clear", count)
     longest = replace(talk, summary="x" * summary_bytes(agent), record=what_was_done(talk.state))
     for count in kept:
         if _begun(longest, agent, [], list(_newest(talk, count)), 0).size <= target:
             return Shorter("sum_up", count)
-    return Shorter("sum_up", 1)
+    # one turn alone is large: a summary, which costs, would hardly make it less
+    is_enough = _fits(cleared(talk, agent, 1, 0), 1, target, most=NEARLY)
+    return Shorter("clear" if is_enough else "sum_up", 1)
+
+
+def _fits(new: Conversation, kept_turns: int, target: float, most: float = 1.0) -> bool:
+    """It is small enough, and not for the most part made of what is left of old turns."""
+    left_of_old = size_of(new.messages[1 : new.rounds[-kept_turns]])
+    return new.size <= most * target and left_of_old <= target / 2
+
+
+def is_switched(talk: Conversation, agent: AgentSpec) -> bool:
+    """Its thoughts, and what was counted of it, belong to another model or another prompt."""
+    is_other = talk.model not in {"", agent.model} or talk.agent_code not in {"", agent.code}
+    return is_other and bool(talk.rounds)
+
+
+def is_foreign(talk: Conversation, agent: AgentSpec) -> bool:
+    """Whoever sums it up is not who was asked so far."""
+    return is_switched(talk, agent) or agent.use("summary").model != agent.model
 
 
 def _newest(talk: Conversation, turns: int) -> tuple[Sent, ...]:
     return talk.messages[talk.rounds[-turns] :]
 
 
-def old_turns(talk: Conversation, kept_turns: int) -> tuple[Sent, ...]:
+def old_turns(talk: Conversation, agent: AgentSpec, kept_turns: int) -> tuple[Sent, ...]:
     """The messages before the newest turns: what a summary is written of."""
-    return talk.messages[: talk.rounds[-kept_turns]]
+    old = talk.messages[: talk.rounds[-kept_turns]]
+    return tuple(map(_without_thoughts, old)) if is_foreign(talk, agent) else old
 
 
 def summary_bytes(agent: AgentSpec) -> int:
@@ -109,7 +127,7 @@ def summed_up(
     kept = _newest(talk, event.kept_turns)
     talk = replace(
         talk,
-        summary=event.text or _NO_TEXT,
+        summary=event.text or talk.summary or _NO_TEXT,
         record=what_was_done(talk.state),
         left_out=talk.turns - event.kept_turns,
     )

@@ -8,10 +8,10 @@ from messages.agent import AgentSpec
 from messages.canon import canonical
 from messages.parts import Evidence, JsonValue
 from runtime.loop.budget import room_of
-from runtime.loop.strategies.loop import READ_RESULT
+from runtime.loop.strategies.loop import MEMORY, READ_RESULT
 from runtime.model.cut import cut_for_json
 
-NEWEST = 0.4
+NEWEST = 0.3
 """Of the room: what the results of one turn may take together."""
 _LEAST_BYTES = 200
 _ENVELOPE_BYTES = 400
@@ -37,6 +37,8 @@ class Shown(NamedTuple):
 
     def of_evidence(self, evidence: Evidence) -> dict[str, JsonValue]:
         """The data, or its beginning and what is said of the rest."""
+        if evidence.tool in MEMORY:
+            return {"kept": True}  # the model has just said it
         whole = evidence.payload
         if evidence.ref is None and len(data := canonical(whole)) <= self.most:
             return {"data": msgspec.Raw(data)}
