@@ -196,6 +196,8 @@ def _paid(prepared: Prepared, heard: Heard, answer: ModelAnswer, most: Amount) -
         "usage": usage,
         "is_usage_reported": answer.usage is not None,
         "charged": charged,
+        "is_over_reservation": charged.tokens > most.tokens
+        or charged.cost_microusd > most.cost_microusd,
         "price_date": price.date if price else "",
         "price": price,
         "model": answer.model,

@@ -74,6 +74,8 @@ class Decided(Event, kw_only=True, tag="decided/1"):
     is_usage_reported: bool = True
     """False: the provider said nothing and the reservation was charged."""
     charged: Amount
+    is_over_reservation: bool = False
+    """The provider counted more than was reserved; it is charged in full and ends the run."""
     price_date: str = ""
     price: Price | None = None
     """What was charged at; None: no price was known."""
@@ -99,6 +101,7 @@ class Consulted(Event, kw_only=True, tag="consulted/1"):
     usage: Usage
     is_usage_reported: bool = True
     charged: Amount
+    is_over_reservation: bool = False
     model: str
     request_id: str = ""
     started_at: Timestamp = 0.0

@@ -44,11 +44,18 @@ from messages.events import (
     kind_of,
 )
 from messages.ledger import Entry
-from messages.parts import Evidence, Problem
-from runtime.views.values import View, hash_or_none, iso, iso_or_none, seconds, usd
-
-_TEXT_CHARS = 500
-"""Reasons and questions are written by people, rules or the model; a line stays a line."""
+from messages.parts import Evidence
+from runtime.views.events_step import of_step
+from runtime.views.values import (
+    View,
+    hash_or_none,
+    iso,
+    iso_or_none,
+    seconds,
+    short,
+    short_problem,
+    usd,
+)
 
 
 def event_line(entry: Entry, event: AnyEvent) -> View:
@@ -87,9 +94,9 @@ def _fields(event: AnyEvent) -> View:
         case AttemptFailed(charged=charged, attempt=attempt):
             cost = {"tokens": charged.tokens, "usd": usd(charged.cost_microusd)}
             tried = {"request_id": attempt.request_id, "seconds": seconds(attempt.duration_s)}
-            return {**cost, **tried, **_problem(attempt.error)}
+            return {**cost, **tried, **short_problem(attempt.error)}
         case StepReserved() | StepLost() | Decided() | Consulted() | ProposalRejected():
-            return _of_step(event)
+            return of_step(event)
         case (
             Accepted()
             | ProgressFlagged()
@@ -109,48 +116,6 @@ def _fields(event: AnyEvent) -> View:
             return {"steps": len(event.plan)}
         case _:
             return _of_run(event)
-
-
-def _of_step(event: StepReserved | StepLost | Decided | Consulted | ProposalRejected) -> View:
-    match event:
-        case StepReserved(reservation=held):
-            cost = usd(held.most.cost_microusd)
-            return {"tokens": held.most.tokens, "usd": cost, "is_final": held.is_final}
-        case StepLost():
-            charged = event.charged
-            return {
-                "why": event.why,
-                "tokens": charged.tokens,
-                "usd": usd(charged.cost_microusd),
-                "attempts": len(event.attempts),
-            }
-        case Decided():
-            return _decided(event)
-        case Consulted():
-            return {
-                "purpose": event.purpose,
-                "model": event.model,
-                "tokens": event.usage.tokens,
-                "usd": usd(event.charged.cost_microusd),
-                "seconds": seconds(event.duration_s),
-            }
-        case ProposalRejected():
-            return {"ordinal": event.ordinal, **_problem(event.problem)}
-        case _:
-            assert_never(event)
-
-
-def _decided(event: Decided) -> View:
-    tools = [block.get("name") for block in event.content if block.get("type") == "tool_use"]
-    return {
-        "model": event.model,
-        "stop_reason": event.stop_reason,
-        "tools": tools,
-        "tokens": event.usage.tokens,
-        "usd": usd(event.charged.cost_microusd),
-        "seconds": seconds(event.duration_s),
-        "attempts": len(event.attempts),
-    }
 
 
 def _of_check(
@@ -173,9 +138,9 @@ def _of_check(
         case Assessed() | CompletionAccepted():
             return {}
         case Judged():
-            return {"unmet": _cut(event.unmet)}
+            return {"unmet": short(event.unmet)}
         case CompletionRejected():
-            return _problem(event.problem)
+            return short_problem(event.problem)
         case _:
             assert_never(event)
 
@@ -187,7 +152,7 @@ def _of_effect(
         case Authorised():
             return _authorised(event)
         case Rechecked():
-            return {"ordinal": event.ordinal, "unmet": _cut(event.unmet)}
+            return {"ordinal": event.ordinal, "unmet": short(event.unmet)}
         case Intended():
             call = {"ordinal": event.ordinal, "tool": event.tool, "key": event.key}
             return {**call, "action_hash": shown(event.action_hash)}
@@ -196,7 +161,7 @@ def _of_effect(
                 "ordinal": event.ordinal,
                 "outcome": event.kind,
                 **_evidence(event.evidence),
-                **_problem(event.problem),
+                **short_problem(event.problem),
             }
         case Reconciled():
             return {
@@ -205,14 +170,14 @@ def _of_effect(
                 "finding": event.finding,
                 "how": event.how,
                 **_evidence(event.evidence),
-                **_problem(event.problem),
+                **short_problem(event.problem),
             }
         case Verified():
             return {
                 "key": event.key,
                 "is_there": None if event.problem else event.is_there,
                 **_evidence(event.evidence),
-                **_problem(event.problem),
+                **short_problem(event.problem),
             }
         case _:
             assert_never(event)
@@ -248,7 +213,7 @@ def _of_approval(event: ApprovalRequested | ApprovalResolved | ApprovalExpired) 
             }
         case ApprovalResolved():
             person = {"decision": event.decision, "person": event.person}
-            return {**call, **person, "reason": _cut(event.reason)}
+            return {**call, **person, "reason": short(event.reason)}
         case ApprovalExpired():
             return call
         case _:
@@ -259,7 +224,7 @@ def _of_question(event: HumanAsked | HumanAnswered) -> View:
     match event:
         case HumanAsked():
             asked = {"question_id": event.question_id, "group": event.group}
-            return {**asked, "text": _cut(event.text)}
+            return {**asked, "text": short(event.text)}
         case HumanAnswered():
             return {"question_id": event.question_id, "person": event.person}
         case _:
@@ -274,10 +239,10 @@ def _of_run(
             created = {"agent": event.agent, "principal": event.identity.principal}
             return {**created, "trace_id": event.trace_id, "continues": event.continues}
         case Suspended():
-            reason = _cut(event.reason)
+            reason = short(event.reason)
             return {"status": event.status, "reason": reason, "until": iso_or_none(event.until)}
         case Resumed():
-            return {"why": _cut(event.why)}
+            return {"why": short(event.why)}
         case HandedOver():
             return {"source": event.source, "target": event.target}
         case ChildStarted():
@@ -286,7 +251,7 @@ def _of_run(
             return {"child": event.run_id, "status": event.status, "reason": event.reason}
         case Finished():
             end = {"status": event.status, "reason": event.reason, "person": event.person}
-            return {**end, "why": _cut(event.why)}
+            return {**end, "why": short(event.why)}
         case _:
             assert_never(event)
 
@@ -302,13 +267,3 @@ def _evidence(evidence: Evidence | None) -> View:
         "seconds": seconds(evidence.duration_s),
         **({"reused": evidence.reused} if evidence.reused else {}),
     }
-
-
-def _problem(problem: Problem | None) -> View:
-    return {} if problem is None else {"code": problem.code, "message": _cut(problem.message)}
-
-
-def _cut(text: str | None) -> str | None:
-    if text is None or len(text) <= _TEXT_CHARS:
-        return text
-    return text[: _TEXT_CHARS - 1] + "…"

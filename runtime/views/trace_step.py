@@ -53,6 +53,7 @@ class Step:
         proposal, calls = read_turn(event.content, event.stop_reason, is_final=self.is_final)
         tried = self.failed + (len(event.attempts) or 1)
         self.model = {**_model(event), "attempts": tried, "proposes": proposal.kind}
+        self._note_over(event)
         for call in calls:
             asked = {"tool": call.tool, "arguments": shown_arguments(call.arguments)}
             self.call(call.ordinal).update(asked)
@@ -72,6 +73,12 @@ class Step:
         told = f"{event.purpose} by {event.model}, {event.usage.tokens:,} tokens"
         took = {"request_id": event.request_id, "seconds": seconds(event.duration_s)}
         self.notes.append({"kind": "consulted", "message": told, **took})
+        self._note_over(event)
+
+    def _note_over(self, event: Decided | Consulted) -> None:
+        if event.is_over_reservation:
+            message = f"{event.charged.tokens:,} tokens were charged, more than was reserved"
+            self.notes.append({"kind": "over_reservation", "message": message})
 
     def charge(self, amount: Amount) -> None:
         """What it cost so far, this included."""

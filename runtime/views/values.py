@@ -32,6 +32,9 @@ View = dict[str, Any]
 _MONTH = re.compile(r"[12][0-9]{3}-(0[1-9]|1[0-2])")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+_TEXT_CHARS = 500
+"""Reasons and questions are written by people, rules or the model; a line stays a line."""
+
 
 def iso(at: Timestamp) -> str:
     """ISO 8601, UTC, milliseconds, ``Z``: one width, so that text order is time order."""
@@ -113,3 +116,15 @@ def evidence_view(evidence: Evidence) -> View:
 def problem_view(problem: Problem | None) -> View | None:
     """Code, message and hint of a refusal."""
     return None if problem is None else msgspec.to_builtins(problem)
+
+
+def short_problem(problem: Problem | None) -> View:
+    """Code and message of a refusal, for one line."""
+    return {} if problem is None else {"code": problem.code, "message": short(problem.message)}
+
+
+def short(text: str | None) -> str | None:
+    """The beginning of a text, for one line."""
+    if text is None or len(text) <= _TEXT_CHARS:
+        return text
+    return text[: _TEXT_CHARS - 1] + "…"

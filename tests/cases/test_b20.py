@@ -36,6 +36,8 @@ async def test_a_budget_that_is_passed_asks_no_third_time(data_dir: Path) -> Non
         assert "tools" not in fake.requests[1]
         assert spent(await place.show(RUN)) == (20_140, "0.01452")
         assert [e["tool"] for e in await place.events(RUN, "observed")] == ["lookup"]
+        first, _ = await place.events(RUN, "decided")
+        assert first["over_reservation"] is True
         [finished] = await place.events(RUN, "finished")
         assert "called tools although it had none" in finished["why"]
         assert fake.broken == []
