@@ -30,9 +30,9 @@ Message = dict[str, Any]
 
 
 def body_of(request: ModelRequest) -> dict[str, Any]:
-    """What of a request is judged."""
+    """What of a request is judged; an empty system text is not sent, so it stands for some."""
     return {
-        "system": request.system,
+        "system": request.system or "x",
         "tools": list(request.tools),
         "messages": list(request.messages),
         "max_tokens": request.max_output_tokens,
