@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from runtime.model.port import ModelRequest
+
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _GONE = ("temperature", "top_p", "top_k")
@@ -25,6 +27,17 @@ _MOST_CACHED = 4
 _MOST_STRICT = 20
 
 Message = dict[str, Any]
+
+
+def body_of(request: ModelRequest) -> dict[str, Any]:
+    """What of a request is judged; an empty system text is not sent, so it stands for some."""
+    return {
+        "system": request.system or "x",
+        "tools": list(request.tools),
+        "messages": list(request.messages),
+        "max_tokens": request.max_output_tokens,
+        "stream": True,
+    }
 
 
 def broken_rule(body: dict[str, Any], before: Sequence[dict[str, Any]]) -> str:

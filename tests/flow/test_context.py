@@ -2,56 +2,38 @@
 
 import dataclasses
 import json
-from collections.abc import Callable
 from typing import Any, cast
 
 import anyio
 import pytest
-from msgspec.structs import replace
 
 from messages import events as e
 from messages.errors import DeclarationError
 from messages.ledger import AnswerQuestion, Append, Load
-from messages.parts import Limits, Usage
 from messages.state import LoopState
 from messages.status import Reason, Status
-from runtime.model.port import ModelAnswer, ModelRequest
 from runtime.model.scripted import Turn, View
 from runtime.tools.draft import draft_of
 from runtime.views.trace import trace_run
-from tests.fakes.rules import broken_rule
-from tests.flow.desk import Desk, agent, look, pay
-from tests.flow.stage import RUN, TENANT, Listening, Stage
+from tests.flow.contexts import (
+    COUNTED,
+    RICH,
+    WINDOW,
+    Counting,
+    check,
+    heading,
+    lorem,
+    size_of,
+    talks,
+    telling,
+)
+from tests.flow.desk import Desk, agent, look
+from tests.flow.stage import RUN, TENANT, Stage
 from treadle import Agent, Correctable, Ctx, Progress, read
 from treadle.memory import keep_notes, keep_todo, read_result
-from treadle.testing import call, finish, say, turn
+from treadle.testing import call, finish, turn
 
-WINDOW = 20_000
 STEPS = 300
-RICH = Limits(max_steps=400, max_tokens=10**9, max_seconds=10**6)
-
-
-def looks(view: View) -> Turn:
-    """So many looks, each at something else, then the end."""
-    if view.is_final:
-        return say("too late")
-    return call(look, key=f"k{view.turn}") if view.turn < STEPS else finish("done")
-
-
-def body_of(request: ModelRequest) -> dict[str, Any]:
-    return {
-        "system": request.system,
-        "tools": list(request.tools),
-        "messages": list(request.messages),
-        "max_tokens": request.max_output_tokens,
-        "stream": True,
-    }
-
-
-def size_of(body: dict[str, Any]) -> int:
-    """Bytes of all that is sent, the answer's tokens included: a token for each."""
-    sent = json.dumps([body["system"], body["tools"], body["messages"]], ensure_ascii=False)
-    return len(sent.encode()) + body["max_tokens"]
 
 
 def shared(one: dict[str, Any], other: dict[str, Any]) -> float:
@@ -64,35 +46,15 @@ def shared(one: dict[str, Any], other: dict[str, Any]) -> float:
     return same / len(short)
 
 
-def check(on: Stage) -> list[dict[str, Any]]:
-    """Every request is sound; returns the bodies."""
-    bodies: list[dict[str, Any]] = []
-    for request in on.model.requests:
-        body = body_of(request)
-        assert broken_rule(body, bodies) == ""
-        bodies.append(body)
-    return bodies
-
-
-class Counting(Listening):
-    """Counts a token for every four bytes, as a provider would."""
-
-    async def attempt(self, request: ModelRequest) -> ModelAnswer:
-        answer = await super().attempt(request)
-        body = body_of(request)
-        tokens = (size_of(body) - body["max_tokens"]) // 4
-        return replace(answer, usage=Usage(input_tokens=tokens, output_tokens=30))
-
-
 async def played(
     results: int, *, steps: int = STEPS, counting: bool = False, **options: Any
 ) -> tuple[Stage, LoopState]:
     """A run of so many looks whose results have so many bytes."""
-    answers = [f"{n:04d} " + "lorem ipsum " * (results // 12) for n in range(steps)]
-    desk = Desk(answers={"look": [*answers]})
-    on = Stage(agent(window_tokens=WINDOW, **options), script=looks, deps=desk)
+    desk = Desk(answers={"look": [*lorem(steps, results)]})
+    script = talks(steps=STEPS)
+    on = Stage(agent(window_tokens=WINDOW, **options), script=script, deps=desk)
     if counting:
-        on.model = Counting(looks)
+        on.model = Counting(script)
     await on.create(limits=RICH)
     async with on.life():
         with anyio.fail_after(120):
@@ -138,39 +100,13 @@ async def test_what_the_provider_counts_is_the_better_bound() -> None:
     on, state = await played(4_000, counting=True)
     assert state.status is Status.SUCCEEDED
     bodies = check(on)
-    tokens = [(size_of(body) - body["max_tokens"]) // 4 + body["max_tokens"] for body in bodies]
+    tokens = [size_of(body, COUNTED) for body in bodies]
     assert WINDOW // 2 < max(tokens) <= WINDOW
     assert len(await check_begun(on, bodies)) <= STEPS // 4
     assert state.spent.tokens == state.usage.tokens, "no attempt cost more than it was reserved"
 
 
 # ------------------------------------------------------------------ what survives
-def talks(*said: Turn, steps: int = 40) -> Callable[[View], Turn]:
-    """These turns, then looks at something new, then the end."""
-
-    def script(view: View) -> Turn:
-        if view.turn < len(said):
-            return said[view.turn]
-        return call(look, key=f"k{view.turn}") if view.turn < steps else finish("done")
-
-    return script
-
-
-def telling(script: Callable[[View], Turn], desk: Desk | None = None, **options: Any) -> Stage:
-    """A run of long results, of an agent with all that keeps things."""
-    desk = desk or Desk(answers={"look": [f"{n:04d} " + "lorem ipsum " * 330 for n in range(60)]})
-    tools = [look, pay, keep_notes, keep_todo, read_result]
-    spec = Agent(
-        "desk", model="m", instructions="Do it.", tools=tools, window_tokens=WINDOW, **options
-    )
-    return Stage(spec, script=script, deps=desk)
-
-
-def heading(on: Stage, number: int = -1) -> str:
-    """The first message of a request."""
-    return json.dumps(on.model.requests[number].messages[0], ensure_ascii=False)
-
-
 async def test_notes_and_the_list_come_back_in_every_new_conversation() -> None:
     items = [{"text": "look at everything"}, {"text": "say so", "is_done": True}]
     on = telling(

@@ -15,7 +15,7 @@ from messages.agent import AgentSpec, ErrorSpec, ToolSpec
 from messages.authority import Grant, Verdict
 from messages.canon import action_hash
 from messages.ledger import Entry, Signal
-from messages.parts import Action, Amount, Block, Evidence, Limits, Problem, Usage
+from messages.parts import Action, Amount, Block, Evidence, Limits, Problem, Reservation, Usage
 from messages.state import CallState, LoopState
 from messages.status import Reason, Status
 from runtime.loop import budget, monitor
@@ -425,8 +425,7 @@ class World:
         if self.buffer:
             self.flush()
             return
-        if not reservation.is_final and self.rng.random() < 0.05:
-            self._widen()
+        if not (reservation.is_final or self._is_prepared(reservation)):
             return
         self.may_use = False
         if self.chance("crash"):
@@ -437,13 +436,17 @@ class World:
             self._lose("it failed")
             self._finish(d.Finish(status=Status.FAILED, reason=Reason.MODEL_UNAVAILABLE))
         else:
-            self.add(self._decided(reservation.step, reservation.most))
+            self.add(self._answered(reservation))
 
-    def _widen(self) -> None:
-        reservation = self.state.reservation
-        assert reservation is not None
+    def _is_prepared(self, reservation: Reservation) -> bool:
+        """What is reserved is enough; otherwise it has been reserved anew."""
+        if self.rng.random() >= 0.05:
+            return True
         most = Amount(tokens=reservation.most.tokens + self.rng.choice([50, 5_000, 50_000]))
-        wider = budget.widened(self.state, reservation, most, reservation.output_tokens)
+        self._widen(budget.widened(self.state, reservation, most, reservation.output_tokens))
+        return False
+
+    def _widen(self, wider: Reservation | budget.Exhausted) -> None:
         if isinstance(wider, budget.Exhausted):
             unpaid = replace(self.state, reservation=None)
             ending = last_words(unpaid, self.spec, self.moment(), wider.reason)
@@ -451,6 +454,10 @@ class World:
             return
         self.add(e.StepReserved(reservation=wider))
         self.flush()
+
+    def _answered(self, reservation: Reservation) -> e.Decided | e.Consulted:
+        """What the model says to what was sent."""
+        return self._decided(reservation.step, reservation.most)
 
     def _decided(self, step: int, most: Amount) -> e.Decided:
         content, stop_reason = self._words()

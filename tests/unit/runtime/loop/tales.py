@@ -132,6 +132,25 @@ def observed(
     )
 
 
+def reconciled(state: LoopState, ordinal: int = 0, payload: object = "data") -> LoopState:
+    """A write whose outcome was unknown at first; then it was found to have happened."""
+    assert state.turn is not None
+    call = state.turn.calls[ordinal]
+    assert call.action is not None
+    return told(
+        intended(state, ordinal),
+        e.Observed(step=state.turn.step, ordinal=ordinal, kind="unknown"),
+        e.Reconciled(
+            step=state.turn.step,
+            ordinal=ordinal,
+            key=call.action.key or "",
+            finding="happened",
+            how="settled",
+            evidence=evidence(state, payload, call.tool),
+        ),
+    )
+
+
 def assessed(state: LoopState) -> LoopState:
     """The monitor had nothing to say."""
     return told(state, e.Assessed(step=state.step_count))
@@ -220,6 +239,7 @@ __all__ = [
     "intended",
     "next_of",
     "observed",
+    "reconciled",
     "reserved",
     "resolved",
     "sealed",

@@ -1,8 +1,8 @@
 """A thousand runs that get somewhere, none of which is stopped (GUARANTEES.md G21).
 
 Each is put together at random from what sound agents do: looking things up, paging, polling,
-reading again after a write, looking a second time, asking again after an error, a finish that was
-turned down once.
+reading again after a write, however its outcome became known, looking a second time, asking again
+after an error, a finish that was turned down once.
 """
 
 from collections.abc import Callable
@@ -21,6 +21,7 @@ from tests.unit.runtime.loop.tales import (
     born,
     decided,
     observed,
+    reconciled,
     reserved,
     text,
     told,
@@ -59,6 +60,23 @@ def _verifies(rng: Random) -> list[Step]:
     return steps
 
 
+def _verifies_late(rng: Random) -> list[Step]:
+    """The same where it was unknown at first what became of each write."""
+    return [
+        [(tool, argument, "reconciled" if tool == "mail" else kind, payload)]
+        for [(tool, argument, kind, payload)] in _verifies(rng)
+    ]
+
+
+def _polls_between(rng: Random) -> list[Step]:
+    """Reads that find nothing yet, and between them how far a job is."""
+    job = f"job{rng.randrange(10**6)}"
+    steps: list[Step] = []
+    for n in range(4):
+        steps += [[("poll", job, "ok", f"{job}: {n}")], [("scan", f"{job} {n}", "ok", [])]]
+    return steps
+
+
 def _looks_twice(rng: Random) -> list[Step]:
     """Some things once more, because the first time was long ago."""
     one = f"t{rng.randrange(10**6)}"
@@ -82,7 +100,8 @@ def _too_early(rng: Random) -> list[Step]:
 
 
 HABITS: tuple[Callable[[Random], list[Step]], ...] = (
-    *(_distinct, _pages, _polls, _verifies, _looks_twice, _stumbles, _at_once, _too_early),
+    *(_distinct, _pages, _polls, _polls_between, _verifies, _verifies_late),
+    *(_looks_twice, _stumbles, _at_once, _too_early),
 )
 
 
@@ -100,7 +119,10 @@ def played(state: LoopState, number: int, step: Step) -> LoopState:
         assert not monitor.refusals(state, SPEC.progress, state.turn.calls)
         state = authorised(state, *["allow"] * len(step))
         for place, (_, _, kind, payload) in enumerate(step):
-            state = observed(state, place, kind=kind, payload=payload)
+            if kind == "reconciled":
+                state = reconciled(state, place, payload)
+            else:
+                state = observed(state, place, kind=kind, payload=payload)
     for flag in monitor.assess(monitor.question(state, SPEC.progress)):
         assert flag.level == "warn", flag
         said = ProgressFlagged(

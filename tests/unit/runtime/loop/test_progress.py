@@ -23,6 +23,7 @@ from tests.unit.runtime.loop.tales import (
     decided,
     intended,
     observed,
+    reconciled,
     reserved,
     text,
     told,
@@ -133,6 +134,27 @@ def test_a_read_after_a_write_is_another_question() -> None:
     )
 
 
+@pytest.mark.parametrize("stop_at", [4, 6])
+@pytest.mark.parametrize("is_reconciled", [False, True])
+def test_so_is_a_read_after_a_write_whose_outcome_was_reconciled(
+    stop_at: int, *, is_reconciled: bool
+) -> None:
+    """It may be warned of, refused or stopped no sooner than after a write that just succeeded."""
+    spec = ProgressSpec(stop_at=stop_at)
+    state = born(WIDE)
+    for step in range(1, 11):
+        state = reserved(state, step) if step > 1 else state
+        name, argument = ("mail", f"m{step}") if step % 2 else ("look", "status")
+        state = accepted(told(state, decided(use(0, name, x=argument), step=step)))
+        assert state.turn is not None
+        assert monitor.refusals(state, spec, state.turn.calls) == ()
+        ended = reconciled if is_reconciled and name == "mail" else observed
+        payload = f"sent {step}" if name == "mail" else "pending"
+        state = ended(authorised(state, "allow"), payload=payload)
+        assert assess(state, spec) == ()
+        state = told(state, Assessed(step=step))
+
+
 def test_longer_rounds_oscillate_too() -> None:
     loose = ProgressSpec(warn_at=50, stop_at=60, stall_at=50)
     turns = [("look", 1), ("scan", 2), ("look other", 3)] * 2
@@ -184,6 +206,22 @@ def test_a_stall_ends_with_anything_new() -> None:
 
 def test_polling_is_exempt_from_every_pattern() -> None:
     assert flags_of([("poll", "pending")] * 12) == [None] * 12
+
+
+def test_what_a_poll_brings_is_progress_of_the_next_step() -> None:
+    """Also where it is polled in a turn of its own and the other reads find nothing."""
+    turns: list[tuple[str, JsonValue]] = [("scan q0", [])]
+    for n in range(1, 6):
+        turns += [("poll job", f"{n}0 %"), (f"scan q{n}", [])]
+    assert flags_of(turns) == [None] * len(turns)
+
+
+def test_a_poll_that_brings_nothing_new_ends_no_stall() -> None:
+    turns: list[tuple[str, JsonValue]] = [("scan q0", []), ("poll job", "pending")]
+    for n in range(1, 6):
+        turns += [(f"scan q{n}", []), ("poll job", "pending")]
+    found = [flag for flag in flags_of(turns) if flag]
+    assert found == ["no_state_change warn", "no_state_change stop"]
 
 
 def test_the_life_of_a_side_effect_is_progress() -> None:

@@ -7,20 +7,9 @@ from hypothesis import strategies as st
 
 from messages.agent import AgentSpec
 from runtime.model.fold import fold_conversation
-from runtime.model.port import ModelRequest
 from runtime.model.render import request_of, tools_of
-from tests.fakes.rules import broken_rule
+from tests.fakes.rules import body_of, broken_rule
 from tests.unit.runtime.loop.loop_world import World, variants
-
-
-def body_of(request: ModelRequest) -> dict[str, Any]:
-    return {
-        "system": request.system or "x",
-        "tools": list(request.tools),
-        "messages": list(request.messages),
-        "max_tokens": request.max_output_tokens,
-        "stream": True,
-    }
 
 
 @given(st.integers(0, 2**32), st.sampled_from(variants()))

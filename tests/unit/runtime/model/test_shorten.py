@@ -1,13 +1,14 @@
 """When a conversation begins anew, and what it begins with."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from messages import events as e
-from messages.agent import ContextSpec
+from messages.agent import AgentSpec, ContextSpec, ModelUse
 from messages.authority import Verdict
 from messages.canon import action_hash
 from messages.decision import NeedsReservation
@@ -16,9 +17,11 @@ from messages.parts import Action, Amount, Evidence, Reservation, Usage
 from runtime.loop.budget import room_of
 from runtime.model.conversation import Conversation, size_of
 from runtime.model.pairs import unpaired
+from runtime.model.port import ModelRequest
 from runtime.model.prepare import Kitchen, Prepared
-from runtime.model.shorten import FULL, TARGET, cleared, plan, summed_up
-from tests.unit.runtime.loop.loop_world import SPEC, use
+from runtime.model.render import CHARACTERS_A_TOKEN
+from runtime.model.shorten import FULL, TARGET, cleared, plan, summary_bytes, summed_up
+from tests.unit.runtime.loop.loop_world import SPEC, text, use
 from tests.unit.runtime.loop.tales import GRANT
 from tests.unit.runtime.model.test_render import told_of
 
@@ -29,11 +32,28 @@ AGENT = replace(
     max_output_tokens=500,
     limits=replace(SPEC.limits, max_steps=99),
 )
+LONG = replace(
+    AGENT,
+    context=ContextSpec(window_tokens=200_000),
+    instructions="long " * 6_000,
+    prompt_bytes=32_000,
+)
+SHORT = replace(LONG, code="c0de2", instructions="short", prompt_bytes=2_000)
+"""The same agent after its prompt became shorter."""
 RICH = Reservation(step=9, most=Amount(tokens=10**6), output_tokens=500, take_id="t")
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "sig:2"}
 
 
-def turn(step: int, size: int, *, model: str = "", thinks: bool = False) -> list[e.AnyEvent]:
+def turn(
+    step: int,
+    size: int,
+    *,
+    model: str = "",
+    code: str = "",
+    tokens: int = 0,
+    thinks: bool = False,
+    words: str = "",
+) -> list[e.AnyEvent]:
     """A look, and a result of so many bytes."""
     evidence = Evidence(
         id=f"ev-{step}",
@@ -50,7 +70,7 @@ def turn(step: int, size: int, *, model: str = "", thinks: bool = False) -> list
         arguments=arguments,
         action_hash=action_hash("look", arguments, None),
     )
-    said = [*([THOUGHT] if thinks else []), use(0, "look", x=step)]
+    said = [THOUGHT] * thinks + [text(words)] * bool(words) + [use(0, "look", x=step)]
     return [
         e.Decided(
             step=step,
@@ -60,7 +80,7 @@ def turn(step: int, size: int, *, model: str = "", thinks: bool = False) -> list
             charged=Amount(),
             model="m-2026",
             started_at=0.0,
-            recipe=Recipe(model=model),
+            recipe=Recipe(model=model, agent_code=code, tokens=tokens),
         ),
         e.Accepted(step=step, actions=(action,)),
         e.Authorised(
@@ -75,6 +95,20 @@ def turn(step: int, size: int, *, model: str = "", thinks: bool = False) -> list
 
 def talk_of(*sizes: int, **more: Any) -> Conversation:
     return told_of(*[turn(step, size, **more) for step, size in enumerate(sizes, 1)], spec=AGENT)
+
+
+def summary_of(talk: Conversation, agent: AgentSpec) -> tuple[Prepared, NeedsReservation]:
+    """The request of a summary, and what had to be reserved for it."""
+    needs = Kitchen(agent).step(talk, RICH)
+    assert isinstance(needs, NeedsReservation)
+    held = replace(RICH, most=needs.most, output_tokens=needs.output_tokens, is_summary=True)
+    prepared = Kitchen(agent).summary(talk, held)
+    assert isinstance(prepared, Prepared)
+    return prepared, needs
+
+
+def thoughts(sent: ModelRequest) -> list[dict[str, Any]]:
+    return [block for m in sent.messages for block in m["content"] if block["type"] == "thinking"]
 
 
 def contents(talk: Conversation) -> list[dict[str, Any]]:
@@ -157,18 +191,51 @@ def test_another_model_gets_a_conversation_without_the_thoughts_of_the_first() -
     assert THOUGHT in same.sent.messages[1]["content"]
 
 
+def test_so_it_does_where_there_is_but_one_turn_and_that_is_large() -> None:
+    talk = told_of(turn(1, 100, model="old", thinks=True, words="x" * 9_500), spec=AGENT)
+    assert talk.size > FULL * room_of(AGENT)
+    prepared = Kitchen(replace(AGENT, model="new")).step(talk, RICH)
+    assert isinstance(prepared, Prepared)
+    assert thoughts(prepared.sent) == []
+
+
+def test_another_prompt_gets_none_of_the_thoughts_either() -> None:
+    """They are bound to the instructions and the tools as well (research/sdk-facts.md 2.2)."""
+    turns = [turn(n, 100, model=LONG.model, code=LONG.code, thinks=True) for n in range(1, 4)]
+    talk = told_of(*turns, spec=LONG)
+    same, other = (Kitchen(agent).step(talk, RICH) for agent in (LONG, SHORT))
+    assert isinstance(same, Prepared)
+    assert isinstance(other, Prepared)
+    assert len(thoughts(same.sent)) == 3
+    assert other.sent.system == SHORT.instructions
+    assert thoughts(other.sent) == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "is_same"),
+    [
+        (replace(AGENT, model="big"), True),
+        (replace(AGENT, model="big", roles={"summary": ModelUse(model="small")}), False),
+        (replace(AGENT, model="new"), False),
+    ],
+    ids=["the same model", "one for summaries", "a new one"],
+)
+def test_who_sums_up_sees_no_thoughts_of_another(agent: AgentSpec, *, is_same: bool) -> None:
+    talk = talk_of(*[100] * 30, model="big", thinks=True)
+    prepared, _ = summary_of(talk, agent)
+    assert prepared.use == agent.use("summary")
+    assert bool(thoughts(prepared.sent)) is is_same
+
+
 # ------------------------------------------------------------------ what it costs
 def test_a_summary_is_reserved_before_it_is_asked_for() -> None:
     talk = talk_of(*[100] * 30)
-    needs = Kitchen(AGENT).step(talk, RICH)
-    assert isinstance(needs, NeedsReservation)
+    prepared, needs = summary_of(talk, AGENT)
     assert needs.is_summary
-    held = replace(RICH, most=needs.most, output_tokens=needs.output_tokens, is_summary=True)
-    prepared = Kitchen(AGENT).summary(talk, held)
-    assert isinstance(prepared, Prepared)
     assert prepared.sent.is_summary
     assert unpaired(prepared.sent.messages) == ""
-    short = replace(held, most=replace(needs.most, tokens=needs.most.tokens - 1))
+    less = replace(needs.most, tokens=needs.most.tokens - 1)
+    short = replace(RICH, most=less, output_tokens=needs.output_tokens, is_summary=True)
     assert Kitchen(AGENT).summary(talk, short) == needs
 
 
@@ -206,3 +273,43 @@ def test_it_is_full_by_what_was_counted_not_by_bytes() -> None:
     assert plan(talk, AGENT) is not None
     counted = replace(talk, most_tokens=talk.size // 4, density=0.25, is_counted=True)
     assert plan(counted, AGENT) is None
+
+
+def test_a_count_of_one_model_bounds_no_other() -> None:
+    """One counts a token for four bytes, who sums up for three."""
+    agent = replace(AGENT, model="big", roles={"summary": ModelUse(model="small")})
+    talk = talk_of(*[100] * 65, model="big")
+    talk = replace(talk, most_tokens=talk.size // 4, density=0.25, is_counted=True)
+    prepared, needs = summary_of(talk, agent)
+    counted = (agent.prompt_bytes + size_of(prepared.sent.messages)) // 3
+    assert counted <= needs.most.tokens - needs.output_tokens
+
+
+@pytest.mark.parametrize("agent", [LONG, SHORT], ids=["the same", "another"])
+def test_a_count_under_one_prompt_bounds_no_other(agent: AgentSpec) -> None:
+    """As after an upgrade in the middle of a run to an agent with shorter instructions."""
+    turns: list[list[e.AnyEvent]] = []
+    for step in range(1, 9):
+        talk = told_of(*turns, spec=LONG)
+        counted = (LONG.prompt_bytes + talk.size) // 3
+        prepared = Kitchen(LONG).step(talk, RICH)
+        assert isinstance(prepared, Prepared)
+        recipe = prepared.counted(Usage(input_tokens=counted), LONG.prompt_bytes)
+        turns.append(turn(step, 15_000, model=LONG.model, code=LONG.code, tokens=recipe.tokens))
+    talk = told_of(*turns, spec=agent)
+    needs = Kitchen(agent).step(talk, replace(RICH, most=Amount(tokens=1)))
+    assert isinstance(needs, NeedsReservation)
+    counted = (agent.prompt_bytes + talk.size) // 3
+    assert counted <= needs.most.tokens - needs.output_tokens
+
+
+@pytest.mark.parametrize(("window", "size"), [(WINDOW, 100), (200_000, 3_000)])
+def test_a_summary_may_be_as_long_as_it_is_told(window: int, size: int) -> None:
+    """Neither its share of the room nor its tokens cut it off."""
+    agent = replace(AGENT, context=ContextSpec(window_tokens=window), max_output_tokens=4_096)
+    turns = [turn(step, 100, words="x" * size) for step in range(1, 61)]
+    prepared, _ = summary_of(told_of(*turns, spec=agent), agent)
+    asked = prepared.sent.messages[-1]["content"][-1]["text"]
+    [longest] = re.findall(r"at most (\d+) characters", asked)
+    assert int(longest) <= summary_bytes(agent)
+    assert int(longest) <= CHARACTERS_A_TOKEN * prepared.sent.max_output_tokens
