@@ -44,6 +44,8 @@ from runtime.model.port import Model, ModelAnswer
 from runtime.model.prepare import Kitchen, Prepared
 from runtime.model.shorten import summary_bytes, summed_up
 
+_CUT_OFF = " (cut off)"
+
 
 class Heard(NamedTuple):
     """How one attempt ended, and when it was made."""
@@ -117,8 +119,7 @@ class Planner(Actor):
             decided = _decided(prepared, heard, heard.answer, request)
             recipe = prepared.counted(decided.usage, prompt_bytes)
             return Decision(decided=structs.replace(decided, recipe=recipe))
-        most = summary_bytes(self._agents[request.agent])
-        text = cut_for_json(_text_of(heard.answer), most)
+        text = _text_of(heard.answer, summary_bytes(self._agents[request.agent]))
         consulted = _consulted(prepared, heard, heard.answer, request, text)
         begun = summed_up(talk, self._agents[request.agent], consulted, request.version)
         return Consultation(consulted=structs.replace(consulted, tokens=begun.most_tokens))
@@ -207,11 +208,13 @@ def _paid(prepared: Prepared, heard: Heard, answer: ModelAnswer, most: Amount) -
     }
 
 
-def _text_of(answer: ModelAnswer) -> str:
-    """The words of an answer; a call that came with them is not done."""
+def _text_of(answer: ModelAnswer, most: int) -> str:
+    """The words of an answer, in at most so many bytes; a call that came with them is not done."""
     words = [str(block.get("text", "")) for block in answer.content if block.get("type") == "text"]
     text = "\n".join(words).strip()
-    return f"{text} (cut off)" if text and answer.stop_reason == "max_tokens" else text
+    kept = cut_for_json(text, most - len(_CUT_OFF))
+    is_cut = kept != text or answer.stop_reason == "max_tokens"
+    return kept + _CUT_OFF if kept and is_cut else kept
 
 
 def _settled(answer: ModelAnswer, use: ModelUse, most: Amount) -> tuple[Usage, Amount]:

@@ -32,7 +32,7 @@ KEPT_MIN_TOKENS = 1_000
 KEPT_MIN_S = 10.0
 
 
-LEAST_ROOM = 2_000
+LEAST_ROOM = 4_000
 """Bytes of conversation with which a run can do anything at all."""
 
 

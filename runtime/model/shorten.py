@@ -68,13 +68,13 @@ def plan(talk: Conversation, agent: AgentSpec) -> Shorter | None:
     for count in kept:
         if _fits(cleared(talk, agent, count, 0), count, target):
             return Shorter("clear", count)
+    if _fits(cleared(talk, agent, 1, 0), 1, target, most=NEARLY):
+        return Shorter("clear", 1)  # a summary, which costs, would hardly make it less
     longest = replace(talk, summary="x" * summary_bytes(agent), record=what_was_done(talk.state))
     for count in kept:
         if _begun(longest, agent, [], list(_newest(talk, count)), 0).size <= target:
             return Shorter("sum_up", count)
-    # one turn alone is large: a summary, which costs, would hardly make it less
-    is_enough = _fits(cleared(talk, agent, 1, 0), 1, target, most=NEARLY)
-    return Shorter("clear" if is_enough else "sum_up", 1)
+    return Shorter("sum_up", 1)
 
 
 def _fits(new: Conversation, kept_turns: int, target: float, most: float = 1.0) -> bool:

@@ -211,9 +211,12 @@ async def test_no_request_is_larger_than_the_window(
 
 
 @pytest.mark.parametrize("token_bytes", [COUNTED, UNHEARD_OF])
-async def test_nor_is_it_with_the_longest_summaries(token_bytes: int) -> None:
+@pytest.mark.parametrize(("goal", "notes", "items"), [(100, 10, 1), (6_000, 2_000, 30)])
+async def test_nor_is_it_with_the_longest_summaries(
+    token_bytes: int, goal: int, notes: int, items: int
+) -> None:
     """Of which there are more: at most one for three steps."""
-    largest, summaries, steps = await laden(Wordy, token_bytes, goal=6_000, notes=2_000, items=30)
+    largest, summaries, steps = await laden(Wordy, token_bytes, goal=goal, notes=notes, items=items)
     assert WINDOW // 2 < largest <= WINDOW
     assert 0 < summaries <= steps / 3
 

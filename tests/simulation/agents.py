@@ -123,7 +123,7 @@ AGENT = Agent(
     tools=[look, pay, book, gift, note],
     budget=Budget(max_steps=8, max_tokens=60_000, max_usd="0.30"),
     max_output_tokens=256,
-    window_tokens=5_200,  # two turns, and older results are left out; then there is a summary
+    window_tokens=7_200,  # two turns, and older results are left out; then there is a summary
     approval_ttl=timedelta(seconds=APPROVAL_S),
 )
 WRITES = (pay, book, gift, note)
@@ -151,7 +151,7 @@ def plan_of(job: Job) -> Plan:
         "poor": [[look_at], [seat]],
         "thrifty": [[look_at], [seat]],
         "ask": [[look_at]],
-        "long": [[("look", {"what": f"{name} {page * 200}"})] for page in "abcd"] + [[seat]],
+        "long": [[("look", {"what": f"{name} {page * 400}"})] for page in "abcd"] + [[seat]],
         "deadly": [[look_at]],
         "once": [[("pay", {"order": name, "amount": 10})]],
         "mute": [[("pay", {"order": f"{MUTE}-{name}", "amount": 10})]],

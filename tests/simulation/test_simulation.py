@@ -13,7 +13,7 @@ from tests.simulation.play import Played, play
 from tests.simulation.pool import Pool
 from tests.simulation.worker import Batch, perform
 
-SEEDS = 40
+SEEDS = 60
 OFTEN = (
     "no version check",
     "no claim",
