@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.cli_process import TREADLE, treadle
+from tests.acceptance.seeds_table import FIGURES
 from tests.acceptance.test_cli_daemon import running
-from tests.seeds_table import FIGURES
 
 pytestmark = pytest.mark.timeout(120)
 
 ROOT = Path(__file__).parents[2]
-SUITE = "treadle/examples/evals/loop_detection.toml"
+IN_CHECKOUT = "treadle/examples/evals/loop_detection.toml"
+SUITE = IN_CHECKOUT if (ROOT / IN_CHECKOUT).exists() else "loop_detection"
+"""The file where there is a checkout, else the suite of that name that ships in the wheel."""
 SLOW = """
 name = "slow"
 [configurations.a]

@@ -15,7 +15,7 @@ from runtime.ledger.sqlite import SqliteLedger
 from runtime.loop.summary import summarise
 from runtime.views.metrics import nine_figures
 from tests import journals
-from tests.seeds_table import FIGURES
+from tests.acceptance.seeds_table import FIGURES
 from treadle.evaluation.reading import load_suite, suite_of
 from treadle.evaluation.stage import evaluation
 from treadle.evaluation.suite import Suite

@@ -13,7 +13,7 @@ from messages.status import TERMINAL, Status
 from runtime.tally import merge, merge_groups, tally
 from runtime.views.metrics import NINE, all_figures, metrics_view, nine_figures, percentile
 from runtime.views.values import month_of
-from tests.seeds_table import FIGURES
+from tests.acceptance.seeds_table import FIGURES
 
 
 def row(status: Status = Status.SUCCEEDED, *, reason: str = "", **ran: object) -> RunRow:
