@@ -168,6 +168,8 @@ class Seen(Part, kw_only=True):
 
     pairs: dict[str, int] = {}
     """How often each (action, result) pair was seen."""
+    most: int = 0
+    """The highest of these counts."""
     alike: dict[str, int] = {}
     """The same, with arguments that differ in form only taken as equal."""
     writes: int = 0

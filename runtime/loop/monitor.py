@@ -107,6 +107,8 @@ def refusals(
         spec: the agent's thresholds.
         accepted: well-formed calls; one that was asked about, or has begun, goes on.
     """
+    if state.seen.most < spec.warn_at:
+        return ()
     step = state.turn.step if state.turn else 0
     return tuple(
         e.Observed(step=step, ordinal=call.ordinal, kind="refused", problem=_refused(call, times))

@@ -94,7 +94,8 @@ def _prints(call: CallState) -> tuple[str, str]:
 
 
 def _counted(seen: Seen, pair: str) -> Seen:
-    return replace(seen, pairs={**seen.pairs, pair: seen.pairs.get(pair, 0) + 1})
+    times = seen.pairs.get(pair, 0) + 1
+    return replace(seen, pairs={**seen.pairs, pair: times}, most=max(seen.most, times))
 
 
 def turn_down(seen: Seen, call: CallState, problem: Problem | None) -> Seen:
@@ -157,14 +158,16 @@ def sighting(state: LoopState, call: CallState) -> Sighting | None:
     """How the monitor sees one call of the open turn; None if there is nothing to compare."""
     if not _is_seen(call):
         return None
-    seen, action, like = state.seen, *_prints(call)
+    seen, action = state.seen, fingerprint(call)
     pair = next((pair for pair in reversed(seen.recent) if pair.startswith(action)), "")
     if not pair:
         return None
+    times = seen.pairs.get(pair, 0)
+    has_alike = len(seen.alike) != len(seen.pairs)  # else no two actions are alike, nor is this one
     return Sighting(
         ordinal=call.ordinal,
         tool=call.tool,
         action=action,
-        times=seen.pairs.get(pair, 0),
-        alike=seen.alike.get(pair.replace(action, like, 1), 0),
+        times=times,
+        alike=seen.alike.get(pair.replace(action, likeness(call), 1), 0) if has_alike else times,
     )
