@@ -75,7 +75,8 @@ def note(seen: Seen, call: CallState, payload_hash: str) -> Seen:
     seen = replace(seen, payloads=(*seen.payloads, brief)) if is_new else seen
     if _is_polling(call):
         return seen
-    pair, alike = (f"{each}:{_result(seen, call, brief)}" for each in _prints(call))
+    result = _result(seen, call, brief)
+    pair, alike = f"{fingerprint(call)}:{result}", f"{likeness(call)}:{result}"
     return replace(
         _counted(seen, pair),
         alike={**seen.alike, alike: seen.alike.get(alike, 0) + 1},
@@ -87,10 +88,6 @@ def note(seen: Seen, call: CallState, payload_hash: str) -> Seen:
 def _result(seen: Seen, call: CallState, brief: str) -> str:
     """What a call brought; a read that came after another write was a different question."""
     return f"{brief}:{seen.writes}" if _is_read(call) else brief
-
-
-def _prints(call: CallState) -> tuple[str, str]:
-    return fingerprint(call), likeness(call)
 
 
 def _counted(seen: Seen, pair: str) -> Seen:

@@ -15,7 +15,7 @@ from messages.parts import Evidence, JsonValue, Problem
 from messages.state import CallResult, CallState, LoopState, Turn
 from runtime.loop import waiting
 from runtime.loop.budget import room_of
-from runtime.model.cut import cut
+from runtime.model.cut import cut_and_said
 from runtime.model.sendable import Sent
 from runtime.model.shown import Shown
 from runtime.money import usd
@@ -70,13 +70,11 @@ def results(
 def opening(state: LoopState, agent: AgentSpec) -> Sent:
     """The first words to the model: the goal, what it was given, what it may spend."""
     most = int(OPENING * room_of(agent))
-    text = cut(state.goal, most)
+    text = cut_and_said(state.goal, most)
     if state.inputs:
         given = canonical(state.inputs).decode()
-        kept = cut(given, max(most - len(text.encode()), 0))
-        text += f"\n\nInputs (data):\n{kept}"
-        if kept != given:
-            text += f"\n(cut: the first {len(kept)} of {len(given)} characters)"
+        left = max(most - len(text.encode()), 0)
+        text += f"\n\nInputs (data):\n{cut_and_said(given, left)}"
     return text_block(f"{text}\n\nBudget: {_json(left_of(state))}")
 
 

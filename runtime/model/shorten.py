@@ -16,10 +16,10 @@ from messages import events as e
 from messages.agent import AgentSpec
 from messages.canon import canonical
 from runtime.loop.budget import room_of
-from runtime.loop.strategies.loop import NOTES, TODO
+from runtime.loop.strategies.loop import NOTES, TODO_LIST
 from runtime.loop.summary import what_was_done
 from runtime.model.conversation import Conversation, size_of
-from runtime.model.cut import cut
+from runtime.model.cut import cut_and_said
 from runtime.model.pairs import unpaired
 from runtime.model.results import text_block
 from runtime.model.sendable import THOUGHTS, Sent
@@ -162,13 +162,13 @@ def _standing_for(talk: Conversation, agent: AgentSpec, rest: list[Sent]) -> lis
     what = f": the first {talk.left_out} turns are shortened; {_LEFT_OUT}" if talk.left_out else ""
     blocks = [text_block(f"(A new conversation{what}.)")]
     if talk.summary:
-        done = cut(talk.record, int(KEPT * room_of(agent)))
+        done = cut_and_said(talk.record, int(KEPT * room_of(agent)))
         blocks.append(text_block(f"On record: {done}."))
         blocks.append(_quoted("summary of what happened so far", talk.summary))
         blocks += [words for words in talk.said if all(words not in m["content"] for m in rest)]
-    for name, what in ((NOTES, "notes"), (TODO, "to-do list")):
+    for name, what in ((NOTES, "notes"), (TODO_LIST, "to-do list")):
         if name in talk.memory:
-            kept = cut(text_of(talk.memory[name]), int(KEPT * room_of(agent)))
+            kept = cut_and_said(text_of(talk.memory[name]), int(KEPT * room_of(agent)))
             blocks.append(_quoted(what, kept))
     return blocks
 

@@ -18,9 +18,9 @@ GIVE_UP = "give_up"
 CONTROL_TOOLS = (FINISH, ASK_USER, WAIT, GIVE_UP)
 
 NOTES = "keep_notes"
-TODO = "keep_todo"
+TODO_LIST = "keep_todo"
 READ_RESULT = "read_result"
-MEMORY = frozenset({NOTES, TODO})
+MEMORY = frozenset({NOTES, TODO_LIST})
 """Tools of ours with which the model keeps its own words; those are no evidence of anything."""
 OURS = MEMORY | {READ_RESULT}
 

@@ -20,6 +20,7 @@ from runtime.model.pairs import unpaired
 from runtime.model.port import ModelRequest
 from runtime.model.prepare import Kitchen, Prepared
 from runtime.model.render import CHARACTERS_A_TOKEN
+from runtime.model.results import opening
 from runtime.model.shorten import FULL, TARGET, cleared, plan, summary_bytes, summed_up
 from tests.unit.runtime.loop.loop_world import SPEC, text, use
 from tests.unit.runtime.loop.tales import GRANT
@@ -313,3 +314,11 @@ def test_a_summary_may_be_as_long_as_it_is_told(window: int, size: int) -> None:
     [longest] = re.findall(r"at most (\d+) characters", asked)
     assert int(longest) <= summary_bytes(agent)
     assert int(longest) <= CHARACTERS_A_TOKEN * prepared.sent.max_output_tokens
+
+
+def test_a_task_that_is_too_long_for_the_window_says_so() -> None:
+    state = replace(talk_of(100).state, goal="g" * 5_000, inputs={"text": "i" * 5_000})
+    words = opening(state, AGENT)["text"]
+    assert "of 5000 characters)" in words
+    assert len(words) < room_of(AGENT) / 4
+    assert "cut" not in opening(talk_of(100).state, AGENT)["text"]
